@@ -6,7 +6,7 @@ use crate::event::{Event, Listener};
 use crate::keys::Keys;
 use crate::make::known_format;
 use crate::opening::{Access, DeviceOptions, is_block, open_device, open_whole, part_of, stamp};
-use crate::source::Source;
+use crate::source::{Source, SourceKind};
 use platter_device::host::{directory_of_records, name_of_disk, permissions};
 use platter_device::{Caching, Device, Error as DeviceError, FileOptions, Stoppable, UndoDevice};
 use platter_vfs::{CheckReport, Finding, Format, Progress, ScrubOptions, ScrubReport, Severity};
@@ -97,9 +97,9 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
     };
     let reading = DeviceOptions { access: Access::Read, ..opening.clone() };
     // Before the mirror is opened: the records of an open mirror look as if it had not been closed.
-    let (standings, comparable) = match source.is_mirror {
-        true => copies::look(source, &reading)?,
-        false => Default::default(),
+    let (standings, comparable) = match source.kind {
+        SourceKind::Mirror => copies::look(source, &reading)?,
+        _ => Default::default(),
     };
     if options.repair
         && !options.force
@@ -111,7 +111,7 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
     let saves = options.repair && options.undo != Undo::Nowhere;
     let undo = saves.then(|| undo_device(source, &whole, &options.undo)).transpose()?;
     let whole = undo.as_ref().map_or(whole, |(undo, _)| undo.clone() as Arc<dyn Device>);
-    let partition = source.partition.filter(|_| !source.is_dynamic);
+    let partition = source.partition.filter(|_| source.kind != SourceKind::Dynamic);
     let device = part_of(whole, partition, &opening)?;
     let hashes = if options.data { verify_hashes(source, progress)? } else { Vec::new() };
     // Of evidence the hashes are what is verified, where the format has no checksums of its own.
@@ -278,7 +278,7 @@ pub fn scrub_source(
     opening: &DeviceOptions,
     progress: &dyn Progress,
 ) -> Result<Scrubbed> {
-    let writes = options.salvage || source.is_mirror;
+    let writes = options.salvage || source.kind == SourceKind::Mirror;
     let access = if writes { Access::Write { force: opening.unfinished } } else { Access::Read };
     let opening = DeviceOptions { access, caching: Caching::DirectIfPossible, ..opening.clone() };
     let (device, format, name) = meant(source, open_device(source, &opening)?, None)?;

@@ -173,7 +173,7 @@ pub use opening::{
 pub use recover::{
     Pattern, RecoverOptions, RecoveredTo, Trouble, TroubleKind, kind_of, recover, recover_source, recover_to,
 };
-pub use source::Source;
+pub use source::{Source, SourceKind};
 pub use volume::{OpenOptions, Volume, open, open_rw};
 
 #[cfg(feature = "bitlocker")]

@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result, shown};
 use crate::event::{Event, Listener};
 use crate::keys::Keys;
-use crate::source::Source;
+use crate::source::{Source, SourceKind};
 use platter_device::{
     BlankFirstSector, Caching, Device, Error as DeviceError, FileOptions, FileRecord, Mirror, MirrorCopy,
     MirrorRecord, MirrorSet, Standing, is_encrypted, is_ending, refuse_in_use, refuse_unlike_copies,
@@ -88,7 +88,7 @@ impl DeviceOptions {
 /// [`InUse`](crate::ErrorKind::InUse) and [`Locked`](crate::ErrorKind::Locked) if it is opened for writing
 /// while another process uses it, and the errors of the device.
 pub fn open_device(source: &Source, options: &DeviceOptions) -> Result<Arc<dyn Device>> {
-    let partition = if source.is_dynamic { None } else { source.partition };
+    let partition = if source.kind == SourceKind::Dynamic { None } else { source.partition };
     part_of(open_whole(source, options)?, partition, options)
 }
 
@@ -123,10 +123,10 @@ pub fn refuse_beside_writer(source: &Source) -> Result<()> {
 /// # Errors
 /// As [`open_device`].
 pub fn open_whole(source: &Source, options: &DeviceOptions) -> Result<Arc<dyn Device>> {
-    if source.is_mirror {
+    if source.kind == SourceKind::Mirror {
         return open_mirror(source, options);
     }
-    if source.is_dynamic {
+    if source.kind == SourceKind::Dynamic {
         return Ok(open_group(source, options)?.open(source.partition)?);
     }
     let path = &source.paths[0];
@@ -310,7 +310,7 @@ pub(crate) fn joined(
     mut opened: Vec<Arc<dyn Device>>,
     listener: &Listener,
 ) -> Result<Arc<dyn Device>> {
-    if !source.is_mirror && opened.len() == 1 {
+    if source.kind != SourceKind::Mirror && opened.len() == 1 {
         return Ok(opened.remove(0));
     }
     Ok(watched(Mirror::new(opened)?, listener))
@@ -332,7 +332,7 @@ fn note_alone(path: &Path, listener: &Listener) -> Result<()> {
 /// it belonged to.
 pub(crate) fn found_mirror(source: &Source, length: u64) -> Result<()> {
     let records = || source.paths.iter().map(|path| mirror_record(path));
-    if !source.is_mirror {
+    if source.kind != SourceKind::Mirror {
         return records().try_for_each(|record| {
             record.remove().map_err(|error| Error::host(shown(record.place()), error))
         });

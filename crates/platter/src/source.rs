@@ -16,14 +16,23 @@ use std::path::{Path, PathBuf};
 pub struct Source {
     /// The text as the caller wrote it, without the partition.
     text: PathBuf,
-    /// The paths of the copies of a mirror, or else the only path.
+    /// The only path, or those of the copies of a mirror or of the disks of a group.
     pub paths: Vec<PathBuf>,
-    /// Whether the source is a mirror, which may have a single copy.
-    pub is_mirror: bool,
-    /// Whether the paths are those of dynamic disks, of which volumes are read.
-    pub is_dynamic: bool,
+    /// What is at the paths.
+    pub kind: SourceKind,
     /// The number of the partition, or of the volume on dynamic disks, if one was named.
     pub partition: Option<u32>,
+}
+
+/// What is at the paths of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceKind {
+    /// An image file or block device.
+    Single,
+    /// The copies of a mirror; it may be one.
+    Mirror,
+    /// The dynamic disks of a group, of which volumes are read.
+    Dynamic,
 }
 
 impl Source {
@@ -51,39 +60,40 @@ impl Source {
     pub fn whole(text: impl AsRef<Path>) -> Result<Source> {
         let text = text.as_ref().to_path_buf();
         let bytes = text.as_os_str().as_bytes();
-        let several = [Source::MIRROR, Source::DYNAMIC].into_iter().find_map(|prefix| {
-            bytes.strip_prefix(prefix.as_bytes()).map(|copies| (prefix == Source::DYNAMIC, copies))
-        });
-        let Some((is_dynamic, copies)) = several else {
+        let prefixes = [(Source::MIRROR, SourceKind::Mirror), (Source::DYNAMIC, SourceKind::Dynamic)];
+        let several = prefixes
+            .into_iter()
+            .find_map(|(prefix, kind)| Some((kind, bytes.strip_prefix(prefix.as_bytes())?)));
+        let Some((kind, copies)) = several else {
             let paths = vec![text.clone()];
-            return Ok(Source { paths, text, is_mirror: false, is_dynamic: false, partition: None });
+            return Ok(Source { paths, text, kind: SourceKind::Single, partition: None });
         };
         let paths: Vec<PathBuf> =
             copies.split(|&byte| byte == b',').map(|path| PathBuf::from(host_string(path))).collect();
         if paths.iter().any(|path| path.as_os_str().is_empty()) {
-            let why = match is_dynamic {
-                true => format!("dynamic disks are written {}IMAGE,IMAGE", Source::DYNAMIC),
-                false => {
+            let why = match kind {
+                SourceKind::Dynamic => format!("dynamic disks are written {}IMAGE,IMAGE", Source::DYNAMIC),
+                _ => {
                     format!("a mirror is written {}IMAGE,IMAGE, with the path of a copy each", Source::MIRROR)
                 }
             };
             return Err(Error::refused(ErrorKind::InvalidArgument, shown(&text), why));
         }
-        Source { text, paths, is_mirror: !is_dynamic, is_dynamic, partition: None }.checked()
+        Source { text, paths, kind, partition: None }.checked()
     }
 
     /// Returns a mirror or dynamic disks if they are not too many, and each is on its own.
     fn checked(self) -> Result<Source> {
         let wrong = |why: String| Err(Error::refused(ErrorKind::InvalidArgument, shown(&self.text), why));
         let paths = &self.paths;
-        if self.is_dynamic && paths.len() > Source::MOST_DISKS {
+        if self.kind == SourceKind::Dynamic && paths.len() > Source::MOST_DISKS {
             return wrong(format!(
                 "at most {} disks are taken together, not {}",
                 Source::MOST_DISKS,
                 paths.len()
             ));
         }
-        if self.is_mirror && paths.len() > Mirror::MOST {
+        if self.kind == SourceKind::Mirror && paths.len() > Mirror::MOST {
             return wrong(format!("a mirror has at most {} copies, not {}", Mirror::MOST, paths.len()));
         }
         // A path that does not exist yet is compared as it is written.
@@ -136,7 +146,7 @@ impl Source {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for such a mirror.
     pub fn refuse_single_copy(&self) -> Result<()> {
-        if !self.is_mirror || self.paths.len() > 1 {
+        if self.kind != SourceKind::Mirror || self.paths.len() > 1 {
             return Ok(());
         }
         let why = "a mirror has at least two copies; a single image or device is named without `mirror:`";
@@ -148,7 +158,7 @@ impl Source {
     /// # Errors
     /// [`ErrorKind::ReadOnly`] for them.
     pub fn refuse_dynamic(&self) -> Result<()> {
-        if !self.is_dynamic {
+        if self.kind != SourceKind::Dynamic {
             return Ok(());
         }
         let why = "volumes on dynamic disks are only read";
@@ -162,7 +172,9 @@ impl Source {
     /// [`ErrorKind::NotFound`] and other errors of the host about a path that cannot be resolved.
     pub fn identity(&self) -> Result<Vec<PathBuf>> {
         let real = |path: &PathBuf| match fs::canonicalize(path) {
-            Err(error) if self.is_mirror && error.kind() == std::io::ErrorKind::NotFound => Ok(path.clone()),
+            Err(error) if self.kind == SourceKind::Mirror && error.kind() == std::io::ErrorKind::NotFound => {
+                Ok(path.clone())
+            }
             real => real.about(shown(path)),
         };
         let mut real = self.paths.iter().map(real).collect::<Result<Vec<PathBuf>>>()?;
@@ -183,7 +195,9 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> std::result::Result<(bool, Vec<PathBuf>), String> {
-        Source::whole(text).map(|source| (source.is_mirror, source.paths)).map_err(|error| error.to_string())
+        Source::whole(text)
+            .map(|source| (source.kind == SourceKind::Mirror, source.paths))
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -223,7 +237,7 @@ mod tests {
     #[test]
     fn dynamic_disks_are_named_together() {
         let disks = Source::parse("dynamic:a.vhdx,/dev/b@2").unwrap();
-        assert_eq!((disks.is_dynamic, disks.is_mirror, disks.partition), (true, false, Some(2)));
+        assert_eq!((disks.kind, disks.partition), (SourceKind::Dynamic, Some(2)));
         assert_eq!(disks.paths, ["a.vhdx", "/dev/b"].map(PathBuf::from));
         assert!(disks.refuse_dynamic().is_err() && Source::whole("a").unwrap().refuse_dynamic().is_ok());
         assert!(parse("dynamic:a,").unwrap_err().contains("dynamic:IMAGE,IMAGE"));

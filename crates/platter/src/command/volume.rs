@@ -5,7 +5,7 @@ use crate::command::image::listener;
 use crate::command::keys::keys;
 use crate::command::mounting::image_mounted_at;
 use clap::Args;
-use platter::{Access, DeviceOptions, Held, Source, names};
+use platter::{Access, DeviceOptions, Held, Source, SourceKind, names};
 use platter_device::host::{HostBytes, host_string, is_disk};
 use platter_device::{Caching, Device, FileDevice, FileOptions};
 use platter_vfs::{Error as VolumeError, FileSystem, Kind, LocalTime, Name, OpenOptions};
@@ -120,7 +120,7 @@ fn open_numbered(
     force: bool,
 ) -> Result<(Arc<dyn Device>, Option<u32>), Failure> {
     let source = Source::whole(image)?;
-    if !source.is_dynamic {
+    if source.kind != SourceKind::Dynamic {
         return Ok((open_unfinished(image, access, force)?, partition));
     }
     let options = device_options(access, Caching::default());
@@ -204,7 +204,7 @@ impl Volumes {
         let writable = matches!(access, Access::Write { .. });
         // Another partition of an image that is open shares its device: a second claim on the image would be refused.
         // Of dynamic disks each volume is a device, which is only read.
-        let is_dynamic = Source::whole(&whole)?.is_dynamic;
+        let is_dynamic = Source::whole(&whole)?.kind == SourceKind::Dynamic;
         let (device, partition) = match self.open.iter().find(shares).filter(|_| !is_dynamic) {
             Some(open) => (open.device.clone(), partition),
             None => {

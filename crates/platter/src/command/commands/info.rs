@@ -7,7 +7,7 @@ use crate::command::output::{Output, grouped};
 use crate::command::volume::{ReadOptions, device_options, open_options, open_unfinished, source_of};
 use clap::Args;
 use platter::bitlocker::Encrypted;
-use platter::{Access, Source, look_at_copies, open_group};
+use platter::{Access, Source, SourceKind, look_at_copies, open_group};
 use platter_device::show_size;
 use platter_device::{Caching, Device, Error, FileOptions, PartitionTable, contents};
 use serde::Serialize;
@@ -143,7 +143,7 @@ impl Arguments {
         self.volume.partition = partition;
         let (whole, _) = Source::split_partition(&self.image);
         let source = Source::whole(&whole)?;
-        if source.is_dynamic {
+        if source.kind == SourceKind::Dynamic {
             let disks = open_group(&source, &device_options(Access::Read, Caching::default()))?;
             return self.show(&Document::of_group(&source, group(&disks)?));
         }
@@ -301,7 +301,7 @@ fn is_damaged(holds: &Holds) -> bool {
 
 /// What kind of file a single image is, unless its bytes are those of the disk.
 fn kind_of(image: &Path) -> Option<String> {
-    let source = Source::whole(image).ok().filter(|source| !source.is_mirror)?;
+    let source = Source::whole(image).ok().filter(|source| source.kind != SourceKind::Mirror)?;
     let reading = FileOptions { read_only: true, ..FileOptions::default() };
     platter_images::open(&source.paths[0], reading).ok()?.kind
 }

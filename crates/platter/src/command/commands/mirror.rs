@@ -7,7 +7,7 @@ use crate::command::output::Output;
 use crate::command::progress::{Bar, Unit};
 use crate::command::volume::{device_options, refuse_any_mounted};
 use clap::{Args, Subcommand};
-use platter::{Access, Source, look_at_mirror, mirror_record, open_file};
+use platter::{Access, Source, SourceKind, look_at_mirror, mirror_record, open_file};
 use platter_device::host::read_exact_at;
 use platter_device::{
     Caching, Device, FileDevice, FileOptions, FileRecord, MirrorCopy, MirrorRecord, MirrorSet, Standing,
@@ -90,9 +90,9 @@ fn parse(argument: &Path) -> Result<Source, Failure> {
         return Err(Failure::new(shown(argument), why));
     }
     let image = Source::whole(argument)?;
-    match image.is_mirror {
-        true => Ok(image),
-        false => Err(Failure::new(shown(argument), "a mirror is written mirror:IMAGE,IMAGE")),
+    match image.kind {
+        SourceKind::Mirror => Ok(image),
+        _ => Err(Failure::new(shown(argument), "a mirror is written mirror:IMAGE,IMAGE")),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::command::mounting::{daemon, log::Logger, remount};
 use crate::command::volume::{open_options, open_part, shadow_copy};
 use clap::Args;
 use platter::bitlocker::{Encrypted, Secret};
-use platter::{Access, DeviceOptions, IN_DOUBT, Source, is_unfinished};
+use platter::{Access, DeviceOptions, IN_DOUBT, Source, SourceKind, is_unfinished};
 use platter_device::{Device, Ending, is_claimed, is_encrypted, is_ending, select_partition};
 use platter_mount::{Mounted, Options, Served, refusal};
 use platter_vfs::{FileSystem, OpenOptions, is_in_doubt};
@@ -363,10 +363,10 @@ fn source(image: &Path) -> Result<String, Failure> {
         name.extend(path.into_os_string().into_vec());
     }
     let name = String::from_utf8_lossy(&name).into_owned();
-    Ok(match (parsed.is_mirror, parsed.is_dynamic) {
-        (true, _) => format!("{}{name}", Source::MIRROR),
-        (_, true) => format!("{}{name}", Source::DYNAMIC),
-        _ => name,
+    Ok(match parsed.kind {
+        SourceKind::Mirror => format!("{}{name}", Source::MIRROR),
+        SourceKind::Dynamic => format!("{}{name}", Source::DYNAMIC),
+        SourceKind::Single => name,
     })
 }
 

@@ -121,7 +121,7 @@ impl Arguments {
         let Arguments { image, rate, limit, from, checksums_only, salvage, json, volume } = self;
         let options = ScrubOptions { rate, limit, from, checksums_only, salvage };
         let source = source_of(&image, volume.partition)?;
-        if salvage || source.is_mirror {
+        if salvage || source.kind == platter::SourceKind::Mirror {
             refuse_any_mounted(&source)?;
         }
         let opening = device_options(Access::Read, Caching::default());

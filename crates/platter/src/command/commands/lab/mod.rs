@@ -11,7 +11,7 @@ pub(super) use runs::{Runs, measure_programs};
 use crate::command::failure::{About, Failure, INTERRUPTED, USAGE};
 use crate::command::output::Output;
 use clap::Args;
-use platter::Source;
+use platter::{Source, SourceKind};
 use platter_device::host::HostBytes;
 use platter_device::{
     Error, FileDevice, FileOptions, parse_size, refuse_any_data, refuse_contents, refuse_data,
@@ -483,9 +483,9 @@ pub(super) fn stand(
             *path = real;
         }
     }
-    Ok(match image.is_mirror {
-        true => Stand::Mirror { paths: image.paths, force },
-        false => Stand::Path { path: image.paths.remove(0), force },
+    Ok(match image.kind {
+        SourceKind::Mirror => Stand::Mirror { paths: image.paths, force },
+        _ => Stand::Path { path: image.paths.remove(0), force },
     })
 }
 
