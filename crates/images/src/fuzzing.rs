@@ -1,10 +1,10 @@
-//! The body of the fuzz target for containers; for tests only.
+//! The bodies of the fuzz targets for containers and dynamic disks, and containers on any device; for tests only.
 
 use crate::bytes::unusable;
 use crate::container::Container;
 use crate::guid::Guid;
 use crate::parent::{OpenParent, Opened, ParentLink, Source};
-use crate::{evidence, qcow2, vhd, vhdx, vmdk};
+use crate::{evidence, ldm, qcow2, vhd, vhdx, vmdk};
 use platter_device::{Device, Growing, MemoryDevice, Operation, Queue, Result, Sectors, check_transfer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -132,20 +132,8 @@ pub fn container(bytes: &[u8]) {
 /// The inputs are short: of the first byte a bit says whether checksums are made right, and then come pieces, each with its offset in units of 512 bytes (4
 /// bytes) and its length (2 bytes), little-endian, which are put on a file of 12 MiB.
 pub fn image(container: Container, bytes: &[u8]) {
-    const LENGTH: u64 = 12 << 20;
-    let Some((kind, mut rest)) = bytes.split_first() else { return };
-    let memory = Arc::new(MemoryDevice::new(4 * LENGTH, Sectors::SMALL));
-    while let [a, b, c, d, e, f, behind @ ..] = rest {
-        let offset = u64::from(u32::from_le_bytes([*a, *b, *c, *d])) * 512 % LENGTH;
-        let length = usize::from(u16::from_le_bytes([*e, *f])).min(behind.len());
-        let mut piece = behind[..length].to_vec();
-        piece.resize(length.next_multiple_of(512), 0);
-        piece.truncate(((LENGTH - offset) as usize).min(piece.len()));
-        if !piece.is_empty() {
-            let _ = memory.write_at(offset, &piece);
-        }
-        rest = &behind[length..];
-    }
+    let Some((kind, rest)) = bytes.split_first() else { return };
+    let memory = placed(rest, 4 * LENGTH);
     if kind & 2 != 0 {
         mend(&*memory, container);
     }
@@ -177,6 +165,46 @@ pub fn image(container: Container, bytes: &[u8]) {
         let _ = device.next_data(device.len() / 2);
         let _ = device.flush();
     }
+}
+
+/// Treats the bytes, which are as those of [`image`], as a disk: opens the group that it is of if it is a dynamic disk, and reads
+/// its volumes.
+pub fn disk_group(bytes: &[u8]) {
+    let Some((kind, rest)) = bytes.split_first() else { return };
+    let memory = placed(rest, LENGTH);
+    if kind & 2 != 0 {
+        ldm::mend(&*memory);
+    }
+    let Ok(group) = ldm::disk_group(vec![memory]) else { return };
+    let mut buffer = vec![0; 4096];
+    // Without a number, and with those of the first volumes.
+    for number in [None].into_iter().chain((0..8).map(Some)) {
+        let Ok(volume) = group.open(number) else { continue };
+        for part in 0..16 {
+            let offset = (volume.len() / 16 * part).min(volume.len().saturating_sub(4096)) / 512 * 512;
+            let _ = volume.read_at(offset, &mut buffer);
+        }
+    }
+}
+
+/// The length of the file or disk that the bytes of an input are put on.
+const LENGTH: u64 = 12 << 20;
+
+/// Puts the pieces of an input on a new device of this size: see [`image`].
+fn placed(mut rest: &[u8], size: u64) -> Arc<MemoryDevice> {
+    let memory = Arc::new(MemoryDevice::new(size, Sectors::SMALL));
+    while let [a, b, c, d, e, f, behind @ ..] = rest {
+        let offset = u64::from(u32::from_le_bytes([*a, *b, *c, *d])) * 512 % LENGTH;
+        let length = usize::from(u16::from_le_bytes([*e, *f])).min(behind.len());
+        let mut piece = behind[..length].to_vec();
+        piece.resize(length.next_multiple_of(512), 0);
+        piece.truncate(((LENGTH - offset) as usize).min(piece.len()));
+        if !piece.is_empty() {
+            let _ = memory.write_at(offset, &piece);
+        }
+        rest = &behind[length..];
+    }
+    memory
 }
 
 /// Puts right the checksums of the structures, which no fuzzer guesses.

@@ -1,11 +1,19 @@
 //! Dynamic disks for tests, made from the documented layout: see [`disk_group`](crate::disk_group) for its source.
 
+use std::ops::Range;
+
 const SECTOR: usize = 512;
 const HOST: &str = "06495a84-fbfd-11e1-8cf9-52540061f5db";
 /// The sectors of a disk's data.
 pub const DATA: u64 = 16_384;
 /// The sector at which they begin.
 pub const FIRST: u64 = 63;
+/// The sectors of the private region.
+const PRIVATE: u64 = 2048;
+/// The sectors of the partition "LDM metadata" of a disk with a GPT, which is the private region.
+pub const GPT_PRIVATE: Range<u64> = 34..34 + PRIVATE;
+/// The sectors of its partition "LDM data".
+pub const GPT_DATA: Range<u64> = GPT_PRIVATE.end..GPT_PRIVATE.end + DATA;
 
 /// A partition: the number of its disk, and in sectors where it begins on the disk's data and in its component, and its size;
 /// and its column.
@@ -126,27 +134,42 @@ fn sum(sector: &[u8]) -> [u8; 4] {
 
 /// The bytes of the disk with this number, counted from 1, whose data area is `data`.
 pub fn disk(number: u64, data: &[u8], records: &[Vec<u8>]) -> Vec<u8> {
-    let (private, count) = (FIRST + DATA, 2048);
-    let mut all = vec![0; ((private + count) as usize) * SECTOR];
+    let private = FIRST + DATA;
+    let mut all = vec![0; (private + PRIVATE) as usize * SECTOR];
     put(&mut all, FIRST as usize * SECTOR, data);
     // One partition of the type 0x42 (LDM) over all but the private region.
     put(&mut all, 446, &[0, 1, 1, 0, 0x42, 0xFE, 0xFF, 0xFF]);
     put(&mut all, 454, &(FIRST as u32).to_le_bytes());
     put(&mut all, 458, &(DATA as u32).to_le_bytes());
     put(&mut all, 510, &[0x55, 0xAA]);
-    let head = private_header(number, private, count);
-    for sector in [6, private + 1856, private + 2047] {
-        put(&mut all, sector as usize * SECTOR, &head);
-    }
-    let contents = table_of_contents();
-    for sector in [1, 2, 2045, 2046] {
-        put(&mut all, (private + sector) as usize * SECTOR, &contents);
-    }
-    put(&mut all, (private + 17) as usize * SECTOR, &database(records));
+    let head = private_header(number, FIRST, private);
+    put(&mut all, 6 * SECTOR, &head);
+    put_private(&mut all, private, &head, records);
     all
 }
 
-fn private_header(number: u64, private: u64, count: u64) -> Vec<u8> {
+/// The bytes of such a disk whose partition table is to be a GPT, without that: the first partition has the sectors
+/// [`GPT_PRIVATE`], the second [`GPT_DATA`].
+pub fn disk_for_gpt(number: u64, data: &[u8], records: &[Vec<u8>]) -> Vec<u8> {
+    let mut all = vec![0; (GPT_DATA.end + 33) as usize * SECTOR];
+    put(&mut all, GPT_DATA.start as usize * SECTOR, data);
+    let head = private_header(number, GPT_DATA.start, GPT_PRIVATE.start);
+    put_private(&mut all, GPT_PRIVATE.start, &head, records);
+    all
+}
+
+fn put_private(all: &mut [u8], private: u64, head: &[u8], records: &[Vec<u8>]) {
+    for sector in [1856, 2047] {
+        put(all, (private + sector) as usize * SECTOR, head);
+    }
+    let contents = table_of_contents();
+    for sector in [1, 2, 2045, 2046] {
+        put(all, (private + sector) as usize * SECTOR, &contents);
+    }
+    put(all, (private + 17) as usize * SECTOR, &database(records));
+}
+
+fn private_header(number: u64, data: u64, private: u64) -> Vec<u8> {
     let mut head = vec![0; SECTOR];
     put(&mut head, 0, b"PRIVHEAD");
     put(&mut head, 0x0C, &[0, 2, 0, 12]);
@@ -157,7 +180,7 @@ fn private_header(number: u64, private: u64, count: u64) -> Vec<u8> {
     put(&mut head, 0xB0, identifier(0xFF).0.as_bytes());
     put(&mut head, 0xF0, b"Group-Dg0");
     put(&mut head, 0x10F, &512_u32.to_be_bytes());
-    for (at, value) in (0x11B..).step_by(8).zip([FIRST, DATA, private, count, 1, 2046]) {
+    for (at, value) in (0x11B..).step_by(8).zip([data, DATA, private, PRIVATE, 1, 2046]) {
         put(&mut head, at, &u64::to_be_bytes(value));
     }
     put(&mut head, 0x14B, &[0, 0, 0, 1, 0, 0, 0, 1]);

@@ -152,14 +152,15 @@ fn any_change_of_a_structure_is_an_error_or_is_read() {
 /// Every kept input of the fuzzer, and many that differ from it in a few bytes.
 #[test]
 fn kept_containers_are_opened_without_a_panic() {
-    use platter_images::fuzzing::{container, image};
+    use platter_images::fuzzing::{container, disk_group, image};
     let mut random = Random(77);
     type Target<'t> = (&'t str, &'t dyn Fn(&[u8]));
-    let targets: [Target<'_>; 4] = [
+    let targets: [Target<'_>; 5] = [
         ("container", &container),
         ("qcow2", &|bytes| image(Container::Qcow2, bytes)),
         ("vmdk", &|bytes| image(Container::Vmdk, bytes)),
         ("evidence", &|bytes| image(Container::E01, bytes)),
+        ("dynamic_disk", &disk_group),
     ];
     for (name, open) in targets {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);

@@ -2,7 +2,9 @@
 
 use crate::common::{Folder, Random};
 use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Sectors};
-use platter_images::making::{DATA, FIRST, Made, Part, disk, identifier, records};
+use platter_images::making::{
+    DATA, FIRST, GPT_DATA, GPT_PRIVATE, Made, Part, disk, disk_for_gpt, identifier, records,
+};
 use platter_images::{DiskGroup, VolumeKind, disk_group};
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,8 +16,15 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
+/// Makes a disk of its number, its data and the records of its group.
+type Make = dyn Fn(u64, &[u8], &[Vec<u8>]) -> Vec<u8>;
+
 /// Writes the disks of a group with the volumes, whose data areas are random; returns the paths and the data.
 fn group(folder: &Folder, count: u64, volumes: &[Made]) -> (Vec<PathBuf>, Vec<Vec<u8>>) {
+    group_of(folder, count, volumes, &disk)
+}
+
+fn group_of(folder: &Folder, count: u64, volumes: &[Made], make: &Make) -> (Vec<PathBuf>, Vec<Vec<u8>>) {
     let records = records(count, volumes);
     let data = |number: u64| {
         let mut random = Random(number);
@@ -26,7 +35,7 @@ fn group(folder: &Folder, count: u64, volumes: &[Made]) -> (Vec<PathBuf>, Vec<Ve
     let data: Vec<Vec<u8>> = (1..=count).map(data).collect();
     let paths = (1..=count).zip(&data).map(|(number, data)| {
         let path = folder.path(&format!("disk{number}"));
-        std::fs::write(&path, disk(number, data, &records)).unwrap();
+        std::fs::write(&path, make(number, data, &records)).unwrap();
         path
     });
     (paths.collect(), data)
@@ -156,9 +165,39 @@ fn damaged_databases_are_errors() {
 fn ldmtool_sees_the_same_volumes() {
     let folder = Folder::new("ldm-judge");
     let (paths, _) = group(&folder, 3, &five_volumes());
+    judge(&paths);
+}
+
+/// Disks with a GPT have their private header in its partition alone. sfdisk makes the table.
+#[test]
+fn disks_with_a_gpt_are_read_as_those_with_an_mbr() {
+    let folder = Folder::new("ldm-gpt");
+    let (paths, data) = group_of(&folder, 3, &five_volumes(), &disk_for_gpt);
+    let mut script = "label: gpt\nfirst-lba: 34\n".to_string();
+    for (sectors, kind) in [
+        (GPT_PRIVATE, "5808C8AA-7E8F-42E0-85D2-E1E90434CFB3"),
+        (GPT_DATA, "AF9B60A0-1431-4F62-BC68-3311714A69AD"),
+    ] {
+        let (start, size) = (sectors.start, sectors.end - sectors.start);
+        script += &format!("start={start}, size={size}, type={kind}\n");
+    }
+    std::fs::write(folder.path("table"), script).unwrap();
+    for disk in ["disk1", "disk2", "disk3"] {
+        folder.tool("sh", &["-c", &format!("sfdisk -q {disk} < table")]);
+    }
     let group = opened(&paths).unwrap();
+    let read = |number: u32| content(&*group.open(Some(number)).unwrap());
+    assert!(read(1) == sectors(&data[0], 1, 1000));
+    assert!(read(2) == [sectors(&data[1], 2000, 1000), sectors(&data[0], 2000, 2000)].concat());
+    assert!(read(4) == sectors(&data[0], 8000, 900));
+    judge(&paths);
+}
+
+/// ldmtool knows the same volumes, with the same kinds and sizes.
+fn judge(paths: &[PathBuf]) {
+    let group = opened(paths).unwrap();
     let mut names: Vec<&str> = Vec::new();
-    for path in &paths {
+    for path in paths {
         names.extend(["-d", path.to_str().unwrap()]);
     }
     let show = |arguments: &[&str]| {

@@ -214,10 +214,11 @@ pub fn part_of(
     let known = |device: &dyn Device| {
         is_encrypted(device).unwrap_or(false) || matches!(platter_formats::recognise(device), Ok(Some(_)))
     };
-    let part = match platter_images::is_dynamic(&*device) {
-        // Which partitions such a disk has, its table does not say.
-        Ok(true) => platter_images::disk_group(vec![device])?.open(partition)?,
-        Ok(false) | Err(_) => select_partition(with_first_sector(device, options), partition, &known)?,
+    let device = with_first_sector(device, options);
+    // Which volumes a dynamic disk has, its table does not say; but that it is one.
+    let part = match platter_images::is_dynamic(&*device)? {
+        true => platter_images::disk_group(vec![device])?.open(partition)?,
+        false => select_partition(device, partition, &known)?,
     };
     let part = options.keys.unlock(with_first_sector(part, options))?;
     look_at_copies(&*part, options)?;

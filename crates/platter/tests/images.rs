@@ -202,6 +202,15 @@ fn volumes_on_dynamic_disks_are_read_and_nothing_is_made_on_them() {
     let line = "run overhead --target raw --span 1M --time 0.01 --repeat 1 --device dynamic:d1,d2 --force";
     assert!(!place.platter(line).status.success());
     assert!(before == [fs::read(place.path("d1")).unwrap(), fs::read(place.path("d2")).unwrap()]);
+    // A dynamic disk with damaged headers is no disk without volumes.
+    let mut damaged = before[0].clone();
+    let copies: Vec<usize> =
+        (0..damaged.len()).step_by(512).filter(|&at| damaged[at..].starts_with(b"PRIVHEAD")).collect();
+    assert_eq!(copies.len(), 3);
+    copies.iter().for_each(|at| damaged[at + 0x30] ^= 1);
+    fs::write(place.path("d3"), damaged).unwrap();
+    let said = place.fails("ls d3");
+    assert!(said.contains("the private header of a dynamic disk at offset 3072"), "{said}");
 }
 
 #[test]

@@ -34,11 +34,34 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
+/// The checksum of a private header: the sum of its bytes but for those of the checksum.
+fn sum(bytes: &[u8]) -> u32 {
+    let all = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>();
+    all(bytes) - all(&bytes[0x08..0x0C])
+}
+
+/// Puts right the checksums of all private headers; for tests.
+pub(crate) fn mend(disk: &dyn Device) {
+    let mut places = vec![FIRST];
+    if let Ok(Some(table)) = PartitionTable::read(disk) {
+        let starts = table.partitions.iter().map(|entry| entry.start / SECTOR);
+        places.extend(starts.flat_map(|start| OTHERS.map(|sector| start.saturating_add(sector))));
+    }
+    for place in places.into_iter().filter(|&place| is_inside(place, 1, disk.len() / SECTOR)) {
+        let Ok(mut bytes) = read(disk, place * SECTOR, SECTOR as usize) else { continue };
+        if bytes.starts_with(PRIVATE) {
+            let right = sum(&bytes).to_be_bytes();
+            bytes[0x08..0x0C].copy_from_slice(&right);
+            let _ = disk.write_at(place * SECTOR, &bytes);
+        }
+    }
+}
+
 impl PrivateHeader {
-    /// Finds the first good copy; `None` if the disk is no dynamic disk.
+    /// Finds the first good copy; `None` if the disk is no dynamic disk. Its partition table says whether it is one. A disk
+    /// without any copy is none: others used the type 0x42 before, and there may be volumes in its partitions.
     pub(crate) fn find(disk: &dyn Device) -> Result<Option<PrivateHeader>> {
-        // What a disk was once may be on it still, so its table has to say so too.
-        let Ok(Some(table)) = PartitionTable::read(disk) else { return Ok(None) };
+        let Some(table) = PartitionTable::read(disk)? else { return Ok(None) };
         if !table.partitions.iter().any(|entry| entry.kind.starts_with("LDM ")) {
             return Ok(None);
         }
@@ -65,9 +88,7 @@ impl PrivateHeader {
     }
 
     fn parse(disk: &dyn Device, at: u64, bytes: &[u8]) -> Result<PrivateHeader> {
-        let stored = be32(bytes, 0x08);
-        let own: u32 = bytes[0x08..0x0C].iter().map(|&byte| u32::from(byte)).sum();
-        let sum = bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>() - own;
+        let (stored, sum) = (be32(bytes, 0x08), sum(bytes));
         if sum != stored {
             let (expected, found) = (format!("the sum {stored:#x}"), format!("{sum:#x}"));
             return Err(damaged(disk.name(), "the private header of a dynamic disk", at, expected, found));

@@ -10,6 +10,7 @@ mod record;
 mod volume;
 
 use crate::bytes::{is_inside, unusable};
+pub(crate) use header::mend;
 use header::{Database, PrivateHeader, SECTOR};
 use platter_device::{Device, Result};
 use record::Record;
@@ -100,7 +101,8 @@ struct Component<'r> {
 /// Whether a disk is a dynamic disk.
 ///
 /// # Errors
-/// The errors of reading it, and [`Error::Unusable`](platter_device::Error::Unusable) for one whose headers are all damaged.
+/// The errors of reading it, and [`Error::Unusable`](platter_device::Error::Unusable) for a damaged partition table and for one
+/// whose private headers are all damaged.
 pub fn is_dynamic(disk: &dyn Device) -> Result<bool> {
     Ok(PrivateHeader::find(disk)?.is_some())
 }
