@@ -11,6 +11,7 @@ mod first_sector;
 mod habits;
 mod helpers;
 mod image_power;
+mod image_refusals;
 mod images;
 mod interrupted;
 mod mirror;
