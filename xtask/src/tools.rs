@@ -119,6 +119,7 @@ const FROM_PYPI: &[(&str, &str)] = &[
     ("dissect.util", "3.24"),
     ("dissect.fat", "3.13"),
     ("dissect.ntfs", "3.16"),
+    ("dissect.hypervisor", "3.21"),
     ("libfsntfs-python", "20260827"),
     // They read the script and the workflow that nothing here can run.
     ("tree-sitter-language-pack", "0.7.2"),
