@@ -1,5 +1,5 @@
-//! The Python interface of Platter. What Python programs see is declared in `platterfs/__init__.pyi`; the Python modules
-//! beside that file extend some of the classes here.
+//! The Python interface of Platter. `platterfs/_platter.pyi` has the types of what is here; the Python modules beside that
+//! file extend some of the classes.
 
 mod copy;
 mod device;

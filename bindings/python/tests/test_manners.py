@@ -68,6 +68,7 @@ def test_types_are_known_to_their_last(tmp_path):
             """
         )
     )
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path), str(program)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path)]
+    for what in ([str(program)], ["-p", "platterfs"]):
+        done = subprocess.run([*mypy, *what], capture_output=True, text=True)
+        assert done.returncode == 0 and not done.stdout, done.stdout + done.stderr

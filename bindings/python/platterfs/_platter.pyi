@@ -1,34 +1,12 @@
-import io
+"""The part of the package that is written in Rust."""
+
 import os
-from typing import IO, Any, BinaryIO, Iterator, Literal, Optional, Sequence, Union, overload
-from types import TracebackType
+from typing import BinaryIO, Iterator, Literal, Optional, Sequence, Union
+from typing_extensions import Self
 
 Path = Union[str, "os.PathLike[str]"]
 Source = Union[Path, BinaryIO]
 Kind = Literal["file", "directory", "symlink"]
-ReadMode = Literal["rb", "br"]
-WriteMode = Literal["wb", "bw", "xb", "bx", "ab", "ba"]
-UpdateMode = Literal["r+b", "rb+", "w+b", "wb+", "x+b", "xb+", "a+b", "ab+"]
-UnbufferedMode = Literal["rb", "br", "wb", "bw", "xb", "bx", "ab", "ba", "r+b", "rb+", "w+b", "wb+", "x+b", "xb+", "a+b", "ab+"]
-TextMode = Literal["r", "rt", "w", "wt", "x", "xt", "a", "at", "r+", "w+", "x+", "a+"]
-
-__version__: str
-
-class Error(OSError):
-    kind: str
-    about: str
-
-class NotFoundError(Error, FileNotFoundError): ...
-class ExistsError(Error, FileExistsError): ...
-class NotADirectory(Error, NotADirectoryError): ...
-class IsADirectory(Error, IsADirectoryError): ...
-class NotPermittedError(Error, PermissionError): ...
-
-class DamageError(Error):
-    structure: Optional[str]
-    position: Optional[int]
-    expected: Optional[str]
-    found: Optional[str]
 
 class Stat:
     @property
@@ -142,11 +120,16 @@ class Recovered:
     @property
     def lost(self) -> list[tuple[str, str]]: ...
 
-class File(io.RawIOBase):
-    name: str
+class Handle:
+    def read_at(self, offset: int, length: int) -> bytes: ...
+    def write_at(self, offset: int, data: bytes) -> None: ...
+    def size(self) -> int: ...
+    def set_len(self, size: int) -> None: ...
     def sync(self) -> None: ...
 
 class Volume:
+    def __new__(cls, source: Source, writes: bool, local_offset_minutes: int) -> Self: ...
+    def _handle(self, path: str, how: str, stream: Optional[str]) -> Handle: ...
     def info(self) -> Info: ...
     def set_label(self, label: str) -> None: ...
     def scandir(self, path: Path = "") -> list[Entry]: ...
@@ -157,46 +140,6 @@ class Volume:
     def utime(self, path: Path, *, modified_ns: Optional[int] = None, accessed_ns: Optional[int] = None, created_ns: Optional[int] = None) -> None: ...
     def read(self, path: Path) -> bytes: ...
     def write(self, path: Path, data: bytes) -> None: ...
-    @overload
-    def open(
-        self, path: Path, mode: UnbufferedMode, buffering: Literal[0], *, stream: Optional[str] = None
-    ) -> File: ...
-    @overload
-    def open(
-        self, path: Path, mode: ReadMode = "rb", buffering: int = -1, *, stream: Optional[str] = None
-    ) -> io.BufferedReader: ...
-    @overload
-    def open(
-        self, path: Path, mode: WriteMode, buffering: int = -1, *, stream: Optional[str] = None
-    ) -> io.BufferedWriter: ...
-    @overload
-    def open(
-        self, path: Path, mode: UpdateMode, buffering: int = -1, *, stream: Optional[str] = None
-    ) -> io.BufferedRandom: ...
-    @overload
-    def open(
-        self,
-        path: Path,
-        mode: TextMode,
-        buffering: int = -1,
-        *,
-        stream: Optional[str] = None,
-        encoding: Optional[str] = None,
-        errors: Optional[str] = None,
-        newline: Optional[str] = None,
-    ) -> io.TextIOWrapper: ...
-    @overload
-    def open(
-        self,
-        path: Path,
-        mode: str,
-        buffering: int = -1,
-        *,
-        stream: Optional[str] = None,
-        encoding: Optional[str] = None,
-        errors: Optional[str] = None,
-        newline: Optional[str] = None,
-    ) -> IO[Any]: ...
     def copy_in(
         self, source: Path, path: Path, *, replace_read_only: bool = False, keep_what_is_there: bool = False
     ) -> Copied: ...
@@ -216,10 +159,7 @@ class Volume:
     def set_extended_attribute(self, path: Path, name: str, value: Optional[bytes]) -> None: ...
     def sync(self) -> None: ...
     def close(self) -> None: ...
-    def __enter__(self) -> "Volume": ...
-    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None: ...
 
-def open(source: Source, mode: Literal["r", "r+"] = "r", *, local_offset_minutes: int = 0) -> Volume: ...
 def mkfs(source: Path, format: str, *, size: Optional[int] = None, label: Optional[str] = None, cluster: Optional[int] = None, integrity: Optional[bool] = None, force: bool = False) -> None: ...
 def check(source: Path, *, repair: bool = False, data: bool = False, format: Optional[str] = None) -> CheckReport: ...
 def recover(
