@@ -5,6 +5,7 @@ mod check;
 mod common;
 mod cost;
 mod damaged;
+mod foreign_names;
 mod format;
 mod free_count;
 mod fuzz;

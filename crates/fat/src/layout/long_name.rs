@@ -15,6 +15,10 @@ pub const NAMES: NameRules = NameRules {
     ..NameRules::WINDOWS
 };
 
+/// The long names that are read. Other systems write names with characters that Windows does not allow, and with dots and
+/// spaces at the end; all of them show such files under these names.
+const READ: NameRules = NameRules { forbidden: "\u{ffff}", no_trailing_dot_or_space: false, ..NAMES };
+
 /// The most slots of a long name.
 pub const MOST_LONG_ENTRIES: usize = LONGEST_NAME.div_ceil(LongEntry::UNITS);
 
@@ -85,6 +89,14 @@ fn parts(name: &Name, checksum: u8) -> Vec<LongEntry> {
     chunks.enumerate().map(part).rev().collect()
 }
 
+/// Returns a unit of a name that is read, or "_" in place of one that Windows does not allow. U+FFFF, which fills the last
+/// part of a name, is left as it is.
+pub(crate) fn allowed(unit: u16) -> u16 {
+    let is_forbidden =
+        char::from_u32(unit.into()).is_some_and(|character| NameRules::WINDOWS.forbidden.contains(character));
+    if is_forbidden { b'_'.into() } else { unit }
+}
+
 /// A fault of a long name. The short entry after it is valid all the same, under its short name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LongNameFault {
@@ -94,8 +106,8 @@ pub enum LongNameFault {
     Order,
     /// The checksum is not that of the short entry, or differs from part to part.
     Checksum,
-    /// The text ends too early or not in the last part, continues after its end, is too long, or contains a character
-    /// that no name may contain.
+    /// The text ends too early or not in the last part, continues after its end, is too long, or contains `/` or U+FFFF,
+    /// with which it is no name of any system.
     Text,
 }
 
@@ -180,9 +192,7 @@ impl LongName {
             return Err(LongNameFault::Text);
         }
         let name = Name::from_units(&units[..length]);
-        // Names with a trailing dot or space, which other systems write, can be read, but not made.
-        let rules = NameRules { no_trailing_dot_or_space: false, ..NAMES };
-        rules.check(&name).map_err(|_| LongNameFault::Text)?;
+        READ.check(&name).map_err(|_| LongNameFault::Text)?;
         Ok(Some(name))
     }
 
@@ -291,6 +301,17 @@ mod tests {
         let set = EntrySet::new(&Name::from("readme.txt"), ShortEntry::default(), taken).unwrap();
         assert_eq!((set.slots(), set.short.name), (2, ShortName(*b"README~1TXT")));
         assert_eq!(read(&set), Ok(Some(Name::from("readme.txt"))));
+    }
+
+    #[test]
+    fn characters_that_others_write_are_read() {
+        for unit in "\"*:<>?\\|\u{1}\u{1f}".encode_utf16() {
+            let mut set = set("a long name");
+            set.long[0].units[1] = unit;
+            let mut name: Vec<u16> = "a long name".encode_utf16().collect();
+            name[1] = unit;
+            assert_eq!(read(&set), Ok(Some(Name::from_units(&name))), "{unit:04X}");
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub use boot::{BootSector, Fat32Fields, VolumeState};
 pub use entry::{Attributes, LongEntry, ShortEntry, Slot};
 pub use geometry::{FatKind, Geometry};
 pub use info::InfoSector;
+pub(crate) use long_name::allowed;
 pub use long_name::{EntrySet, LONGEST_NAME, LongName, LongNameFault, MOST_LONG_ENTRIES, NAMES};
 pub use platter_clusters::{DosTime, Link, Precision, SLOT};
 pub use short_name::{Label, NtCase, ShortName};

@@ -3,7 +3,7 @@
 use super::Walk;
 use crate::check::listing::Listing;
 use crate::check::names::Names;
-use crate::layout::{Attributes, Label, NtCase, ShortEntry, ShortName, is_garbage};
+use crate::layout::{Attributes, Label, NtCase, ShortEntry, ShortName, Slot, allowed, is_garbage};
 use platter_vfs::{CaseRule, Name, Result, Severity};
 use std::ops::Range;
 
@@ -72,6 +72,7 @@ impl Walk<'_, '_> {
                 listing.change(self.disk, at, short.to_bytes());
             }
         }
+        let long = long.map(|long| self.long_name(index, listing, slots.clone(), long));
         self.names(index, listing, names, slots, &mut short, long.as_ref());
         self.clusters_of(index, listing, at, short, name)
     }
@@ -107,6 +108,24 @@ impl Walk<'_, '_> {
         if self.find(code, Severity::Inconsistent, Some((index, None)), message) {
             listing.delete(self.disk, slots.clone());
         }
+    }
+
+    /// Checks that Windows allows the long name of an entry; returns the name that the entry has from now on.
+    fn long_name(&mut self, index: u32, listing: &mut Listing, slots: Range<usize>, long: Name) -> Name {
+        let units: Vec<u16> = long.units().iter().map(|&unit| allowed(unit)).collect();
+        let message = || "the long name has characters that it may not".to_owned();
+        if units == long.units()
+            || !self.find("bad-name", Severity::Inconsistent, Some((index, Some(&long))), message)
+        {
+            return long;
+        }
+        for at in slots.start..slots.end - 1 {
+            if let Slot::Long(mut part) = Slot::from_bytes(&listing.slot(at)) {
+                part.units = part.units.map(allowed);
+                listing.change(self.disk, at, part.to_bytes());
+            }
+        }
+        Name::from_units(&units)
     }
 
     /// Checks an entry's names: they must be allowed, and different from all others in the directory.
