@@ -13,7 +13,6 @@ const WINDOWS: &str = "x86_64-pc-windows-gnu";
 
 pub(crate) const TOOLS: &[Tool] = &[
     ("x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64"),
-    ("x86_64-w64-mingw32-strip", "binutils-mingw-w64-x86-64"),
     ("zip", "zip"),
     ("bash", "bash"),
     ("find", "findutils"),
@@ -59,14 +58,13 @@ pub(crate) fn windows(out: &Path, epoch: &str) -> Outcome {
     cargo_with(&[&dist::BUILD[..], &["--target", WINDOWS]].concat(), &environment)?;
     let here = Scratch::new("zip")?;
     let folder = here.folder("files")?;
-    let built = target.join(WINDOWS).join("release/platter.exe");
+    let built = target.join(WINDOWS).join(dist::PROFILE).join("platter.exe");
     let copied = |from: &Path, name: &str| {
         std::fs::copy(from, folder.join(name))
             .map(drop)
             .map_err(|error| format!("{}: {error}", from.display()))
     };
     copied(&built, "platter.exe")?;
-    run("x86_64-w64-mingw32-strip", &["--strip-all", text(&folder.join("platter.exe"))?], &[])?;
     copied(Path::new("README.md"), "README.md")?;
     copied(Path::new("docs/windows.md"), "windows.md")?;
     copied(Path::new("windows/compare.ps1"), "compare.ps1")?;

@@ -17,7 +17,6 @@ pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
 
 const TOOLS: &[Tool] = &[
     ("git", "git"),
-    ("strip", "binutils"),
     ("gzip", "gzip"),
     ("tar", "tar"),
     ("dpkg-deb", "dpkg"),
@@ -28,11 +27,15 @@ const TOOLS: &[Tool] = &[
 /// The features of programs that people install.
 pub(crate) const FEATURES: &str = "parquet";
 
+/// The profile of cargo that they are built with, which is also the directory of a target that they are in.
+pub(crate) const PROFILE: &str = "dist";
+
 /// The arguments of cargo that build such a program; a target follows.
-pub(crate) const BUILD: [&str; 9] = [
+pub(crate) const BUILD: [&str; 10] = [
     "build",
     "--locked",
-    "--release",
+    "--profile",
+    PROFILE,
     "--manifest-path",
     "crates/platter/Cargo.toml",
     "--bin",
@@ -174,9 +177,8 @@ fn build(out: &Path) -> Result<PathBuf, String> {
         [("RUSTFLAGS", flags.as_str()), ("CARGO_TARGET_DIR", text(&target)?), ("CARGO_INCREMENTAL", "0")];
     cargo_with(&[&BUILD[..], &["--target", TARGET]].concat(), &environment)?;
     let program = out.join("platter");
-    let built = target.join(TARGET).join("release/platter");
+    let built = target.join(TARGET).join(PROFILE).join("platter");
     std::fs::copy(&built, &program).map_err(about(&built.display().to_string()))?;
-    run("strip", &["--strip-all", text(&program)?], &[])?;
     Ok(program)
 }
 
