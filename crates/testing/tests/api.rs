@@ -1,8 +1,8 @@
 //! The public items of the library `platter` are those that `crates/platter/api.txt` lists, with their types: whoever changes
 //! one sees it there, and so does who reads the change.
 //!
-//! The list is made of the sources: what `lib.rs` gives out under a name, of this crate and of `platterfs-vfs`, with public
-//! fields, variants, methods and the traits that are implemented. `PLATTER_API=write cargo test -p platterfs-testing --test
+//! The list is made of the sources: what `lib.rs` and its public modules give out under a name, of this crate and of
+//! `platterfs-vfs`, with public fields, variants, methods and the traits that are implemented. `PLATTER_API=write cargo test -p platterfs-testing --test
 //! api` writes it anew.
 
 use quote::ToTokens;
@@ -177,6 +177,37 @@ fn list(first: &[Item], own: &[Item], vfs: &[Item]) -> BTreeSet<String> {
             other => panic!("{}: lib.rs declares nothing itself", text(other)),
         }
     }
+    lines(&names, own, vfs)
+}
+
+/// The list of what a public module gives out: its first file, and all its items.
+fn list_of_module(module: &str, first: &[Item], own: &[Item], vfs: &[Item]) -> BTreeSet<String> {
+    let mut names = Vec::new();
+    for item in first {
+        let declared = match item {
+            Item::Use(item) if is_public(&item.vis) => {
+                given_out(&item.tree, "", &mut names);
+                continue;
+            }
+            Item::Struct(item) if is_public(&item.vis) => &item.ident,
+            Item::Enum(item) if is_public(&item.vis) => &item.ident,
+            Item::Trait(item) if is_public(&item.vis) => &item.ident,
+            Item::Type(item) if is_public(&item.vis) => &item.ident,
+            Item::Const(item) if is_public(&item.vis) => &item.ident,
+            Item::Fn(item) if is_public(&item.vis) => &item.sig.ident,
+            Item::Mod(item) if is_public(&item.vis) => {
+                panic!("{module}::{}: a module of its own", item.ident)
+            }
+            _ => continue,
+        };
+        names.push((String::new(), declared.to_string()));
+    }
+    let lines = lines(&names, own, vfs);
+    lines.into_iter().map(|line| format!("{module}: {line}")).chain([format!("pub mod {module}")]).collect()
+}
+
+/// The lines of items that are given out under these names, each with the module that it comes from.
+fn lines(names: &[(String, String)], own: &[Item], vfs: &[Item]) -> BTreeSet<String> {
     // Traits of the crate that nobody else sees.
     let is_inner = |item: &ItemImpl| {
         let of =
@@ -185,19 +216,19 @@ fn list(first: &[Item], own: &[Item], vfs: &[Item]) -> BTreeSet<String> {
         own.iter().any(declares) && names.iter().all(|(_, name)| of.as_ref().is_none_or(|of| of != name))
     };
     let mut list = BTreeSet::new();
-    for (from, name) in names.clone() {
+    for (from, name) in names {
         if let Some(module) = name.strip_prefix("mod ") {
             list.insert(format!("mod {module} = {from}"));
             continue;
         }
         let items = if from == "platter_vfs" { vfs } else { own };
-        let found = items.iter().filter(|item| declared(&name, item, &mut list)).count();
+        let found = items.iter().filter(|item| declared(name, item, &mut list)).count();
         assert!(found > 0, "{name} is given out and declared nowhere");
         for item in items {
             if let Item::Impl(item) = item
                 && !is_inner(item)
             {
-                implemented(&name, item, &mut list);
+                implemented(name, item, &mut list);
             }
         }
     }
@@ -211,7 +242,28 @@ fn the_public_items_are_those_of_the_list() {
     items_of(&sources, &mut own);
     items_of(&root().join("crates/vfs/src"), &mut vfs);
     let first = fs::read_to_string(sources.join("lib.rs")).expect("the first file");
-    let now = list(&parsed(&first, "lib.rs"), &own, &vfs);
+    let first = parsed(&first, "lib.rs");
+    let mut now = list(&first, &own, &vfs);
+    for item in &first {
+        if let Item::Mod(item) = item
+            && is_public(&item.vis)
+        {
+            let name = item.ident.to_string();
+            let (file, below) = (sources.join(format!("{name}.rs")), sources.join(&name));
+            let mut of_module = Vec::new();
+            let file = match below.is_dir() {
+                true => {
+                    items_of(&below, &mut of_module);
+                    below.join("mod.rs")
+                }
+                false => file,
+            };
+            let first = fs::read_to_string(&file).expect("the first file of a public module");
+            let first = parsed(&first, &name);
+            let own = if below.is_dir() { &of_module } else { &first };
+            now.extend(list_of_module(&name, &first, own, &vfs));
+        }
+    }
     let kept_in = root().join("crates/platter/api.txt");
     if std::env::var("PLATTER_API").is_ok_and(|wish| wish == "write") {
         let lines: String = now.iter().map(|line| format!("{line}\n")).collect();
@@ -258,4 +310,9 @@ fn what_a_caller_would_notice_is_in_the_list() {
         assert_ne!(before, of(other), "{other}");
     }
     assert_eq!(before, of("pub struct One { pub a: u8, b: u16 } impl One { fn renamed(&self) {} }"));
+    let inside = "mod b; pub use b::Two; pub fn one(a: u8) {} fn hidden() {} struct Inner;";
+    let own = parsed(&format!("{inside} pub enum Two {{ A }}"), "own");
+    let listed = list_of_module("m", &parsed(inside, "inside"), &own, &[]);
+    let expected = ["m: Two: enum Two", "m: Two::A", "m: fn one(a: u8)", "pub mod m"];
+    assert_eq!(listed.iter().map(String::as_str).collect::<Vec<_>>(), expected);
 }
