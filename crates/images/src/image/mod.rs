@@ -428,10 +428,16 @@ impl Device for BlockImage {
         }
     }
 
+    /// After some blocks without data the answer is that the next one may have some: each block may be the parent's, which asks
+    /// for each of its own.
     fn next_data(&self, offset: u64) -> u64 {
+        const MOST: u64 = 256;
         let size = self.shape.block;
+        let last = (offset / size + MOST).saturating_mul(size).min(self.len());
+        // The parent has nothing before this.
+        let mut above = 0;
         let mut at = offset;
-        while at < self.len() {
+        while at < last {
             let end = (at / size * size + size).min(self.len());
             // What cannot be told may be anything.
             let Ok(pieces) = self.pieces(at / size * size, end - at / size * size) else { return at };
@@ -443,7 +449,12 @@ impl Device for BlockImage {
                     if found < start + length { at + (found - inside) } else { end }
                 }
                 [Piece { lies: Lies::Above, .. }] => match &self.parent {
-                    Some(parent) if at < parent.len() => parent.next_data(at).clamp(at, end),
+                    Some(parent) if at < parent.len() => {
+                        if above <= at {
+                            above = parent.next_data(at);
+                        }
+                        above.clamp(at, end)
+                    }
                     _ => end,
                 },
                 _ => at,
@@ -453,7 +464,7 @@ impl Device for BlockImage {
             }
             at = end;
         }
-        self.len()
+        at.min(self.len())
     }
 
     fn flush(&self) -> Result<()> {
