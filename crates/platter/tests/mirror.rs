@@ -340,6 +340,8 @@ fn a_copy_that_is_half_rebuilt_says_so_when_it_is_used_alone() {
             "cp two b.img:/",
             "info b.img",
             "mount b.img m",
+            "serve b.img --nbd --port 0",
+            "serve b.img --http",
         ];
         for command in commands {
             let said = place.fails(command);

@@ -1,6 +1,7 @@
 //! `platter serve --http`: a volume as pages, for programs and in a real browser.
 
 use crate::common::{Place, content};
+use platter_device::{FileRecord, MirrorSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -293,6 +294,31 @@ fn who_asks_for_another_host_or_from_another_site_gets_nothing() {
     assert_eq!(back.matches("HTTP/1.1 200 OK").count(), 2, "{back}");
     assert_eq!(served.end(), Some(0));
     drop(silent);
+}
+
+#[test]
+fn a_partition_and_a_copy_are_named_as_for_every_command() {
+    let place = Place::new("page-partition");
+    fs::File::create(place.path("disk.img")).unwrap().set_len(160 << 20).unwrap();
+    fs::write(place.path("table"), "label: gpt\nsize=64M,type=uefi\nsize=64M,type=uefi\n").unwrap();
+    place.tool("sh", &["-c", "sfdisk -q disk.img < table"]);
+    place.works("mkfs ntfs disk.img@1 --label FIRST");
+    place.works("mkfs exfat disk.img@2 --label SECOND");
+    assert!(place.fails("serve disk.img --http --partition 7").contains("7"));
+    for line in
+        ["disk.img --http --partition 2", "disk.img@2 --http", "disk.img@1 --http 127.0.0.1:0 --partition 2"]
+    {
+        let served = Served::new(&place, &format!("serve {line}"));
+        let (volume, check) = (served.get("/volume").text(), served.get("/check").text());
+        assert!(volume.contains("SECOND") && !volume.contains("FIRST"), "{line}: {volume}");
+        assert!(check.contains("exFAT") && !check.contains("NTFS"), "{line}: {check}");
+        assert_eq!(served.end(), Some(0));
+    }
+    place.works("mkfs ntfs half.img --size 64M --label HALF");
+    MirrorSet::note_unfinished(&FileRecord::of(&place.path("half.img"))).unwrap();
+    assert!(place.fails("serve half.img --http").contains("--force"));
+    let served = Served::new(&place, "serve half.img --http --force");
+    assert!(served.get("/volume").text().contains("HALF"));
 }
 
 #[test]

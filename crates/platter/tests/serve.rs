@@ -137,5 +137,7 @@ fn what_cannot_be_served_is_said() {
     assert!(place.fails("serve --nbd --socket s disk.img").contains("platter: s: "));
     assert_eq!(fs::read(place.path("s")).unwrap(), b"a file");
     assert!(place.fails("serve --nbd disk.img@3").contains("partition"));
+    assert!(place.fails("serve --nbd disk.img --partition 3").contains("no partition 3"));
+    assert!(place.ends(2, "serve --nbd disk.img --write --force").1.contains("--force"));
     assert!(place.ends(2, "serve disk.img").1.contains("--nbd"));
 }

@@ -8,7 +8,7 @@ use crate::command::output::Output;
 use crate::command::page::Page;
 use crate::command::serving::{Serve, listen, serve_all};
 use crate::command::view::View;
-use crate::command::volume::{ReadOptions, open_device};
+use crate::command::volume::{ReadOptions, open_unfinished};
 use clap::{ArgGroup, Args};
 use platter::nbd::Export;
 use platter::{Access, Source};
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
           conflicts_with_all = ["write", "socket", "port"])]
     http: Option<SocketAddr>,
     /// Let clients write
-    #[arg(long)]
+    #[arg(long, conflicts_with = "force")]
     write: bool,
     /// Listen at a socket of this path, which must not exist, in place of a port
     #[arg(long, value_name = "PATH", conflicts_with = "port")]
@@ -55,6 +55,8 @@ pub(crate) struct Arguments {
     /// Show shadow copy N of the volume, 1 is the oldest (NTFS, with --http)
     #[arg(long, value_name = "N", requires = "http")]
     shadow: Option<u32>,
+    #[command(flatten)]
+    volume: ReadOptions,
 }
 
 /// The port of NBD, as it is registered at <https://www.iana.org/assignments/service-names-port-numbers>.
@@ -100,9 +102,8 @@ impl Arguments {
     }
 
     fn serve_page(&self, address: SocketAddr) -> Outcome {
-        let options = ReadOptions { partition: None, force: false };
         let (listening, address) = listen(address, Some(PATIENCE)).about(address)?;
-        let view = View::open(&self.image, &options, self.shadow)?;
+        let view = View::open(&self.image, &self.volume, self.shadow)?;
         if !address.ip().is_loopback() {
             tell(format_args!(
                 "platter: {address} is not of this machine alone: whoever reaches it reads the volume"
@@ -131,9 +132,11 @@ impl Arguments {
     }
 
     fn open(&self) -> Result<Arc<dyn Device>, Failure> {
-        let (image, partition) = Source::split_partition(&self.image);
+        let (image, named) = Source::split_partition(&self.image);
+        // A client sees the whole disk unless a partition is named; an option that names one counts more.
+        let partition = self.volume.partition.or(named);
         let access = if self.write { Access::Write { force: false } } else { Access::ReadAlone };
-        let device = open_device(&image, access)?;
+        let device = open_unfinished(&image, access, self.volume.force)?;
         if self.write
             && let Some(why) = device.why_read_only()
         {

@@ -85,7 +85,9 @@ impl View {
     /// Opens the volume in an image for reading, as every command does; with `shadow`, the copy that Windows keeps of it.
     pub(super) fn open(image: &Path, options: &ReadOptions, shadow: Option<u32>) -> Result<View, Failure> {
         let source = source_of(image, options.partition)?;
-        let system = Volumes::new(options).in_shadow(shadow).volume(image, Access::Read)?;
+        let options = ReadOptions { partition: source.partition, ..*options };
+        let (whole, _) = Source::split_partition(image);
+        let system = Volumes::new(&options).in_shadow(shadow).volume(&whole, Access::Read)?;
         Ok(View { source, system })
     }
 
