@@ -52,6 +52,14 @@ struct platter_entry {
     struct platter_stat stat;
 };
 
+/* Keys to volumes that BitLocker encrypts; NULL for those that are not there. A password and the 48 digits of a recovery key are
+ * secrets, of which the library overwrites its own copies; key_file is the path of a .BEK file. */
+struct platter_keys {
+    const char *password;
+    const char *recovery_key;
+    const char *key_file;
+};
+
 /* Returns the message of the last call that failed in this thread. It is valid until the next call that fails in this
  * thread, and never NULL. */
 const char *platter_error(void);
@@ -59,6 +67,10 @@ const char *platter_error(void);
 /* Opens a volume. The source is a path, IMAGE@N for a partition, or mirror:IMAGE,IMAGE for a mirror. While a volume is open
  * for writing, no other process may write to it. */
 int platter_open(const char *source, int writable, platter_volume **volume);
+
+/* The same for an encrypted volume; a volume that is not encrypted is opened whatever the keys are. -ENOKEY if no key opens
+ * it, -EINVAL for what is no recovery key and no key file. */
+int platter_open_encrypted(const char *source, int writable, const struct platter_keys *keys, platter_volume **volume);
 
 /* Makes all changes durable, marks the volume as clean and frees the handle, which must not be used again, even if the call
  * fails. Files that are still open can be read afterwards. */
@@ -102,6 +114,9 @@ int platter_mkfs(const char *source, const char *format, uint64_t size);
 /* Checks a volume that is not open, and repairs it if repair is not 0. Sets *found to the number of findings without
  * notices. */
 int platter_check(const char *source, int repair, uint64_t *found);
+
+/* The same for an encrypted volume. */
+int platter_check_encrypted(const char *source, int repair, const struct platter_keys *keys, uint64_t *found);
 
 #ifdef __cplusplus
 }

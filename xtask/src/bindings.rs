@@ -116,10 +116,12 @@ pub(crate) fn run_python() -> Outcome {
     // dependencies would be compiled a second time.
     cargo_with(&["test", "--workspace", "--no-run", "--quiet"], &[])?;
     let command = target_directory()?.join("debug/platter");
+    // The tests in C leave an encrypted volume there.
+    let encrypted = directory()?.join("tmp");
     run(
         &python(&directory()?)?,
         &["-m", "pytest", "-q", "-p", "no:cacheprovider", "bindings/python/tests"],
-        &[("PLATTER", text(&command)?)],
+        &[("PLATTER", text(&command)?), ("PLATTER_ENCRYPTED", text(&encrypted)?)],
     )
 }
 

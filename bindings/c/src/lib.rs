@@ -9,8 +9,12 @@ mod call;
 
 use call::{Failure, answer, given, here, text};
 use libc::{c_char, c_int, c_void};
-use platter::{CheckOptions, ErrorKind, Kind, MakeOptions, ReadDir, Silent, Timestamp, Volume as Inner};
+use platter::{
+    Access, CheckOptions, ErrorKind, Kind, MakeOptions, OpenOptions, ReadDir, Silent, Timestamp,
+    Volume as Inner,
+};
 use std::ffi::CString;
+use std::path::Path;
 
 /// An open volume.
 pub struct Volume(Inner);
@@ -86,6 +90,17 @@ pub struct Entry {
     pub stat: Stat,
 }
 
+/// Keys to encrypted volumes.
+#[repr(C)]
+pub struct Keys {
+    /// A password, or NULL.
+    pub password: *const c_char,
+    /// The digits of a recovery key, or NULL.
+    pub recovery_key: *const c_char,
+    /// The path of a key file, or NULL.
+    pub key_file: *const c_char,
+}
+
 /// The values of `PLATTER_CREATE`, `PLATTER_TRUNCATE` and `PLATTER_EXCLUSIVE`.
 const CREATE: c_int = 1;
 const TRUNCATE: c_int = 2;
@@ -110,10 +125,60 @@ pub unsafe extern "C" fn platter_open(
     answer(|| {
         // SAFETY: the caller guarantees that each of the two pointers is NULL or valid.
         let (source, place) = unsafe { (text(source)?, given(volume)?) };
-        let opened = if writable == 0 { platter::open(source)? } else { platter::open_rw(source)? };
-        *place = Box::into_raw(Box::new(Volume(opened)));
+        *place = opened(source, writable, platter::Keys::new())?;
         Ok(0)
     })
+}
+
+/// Opens an encrypted volume.
+///
+/// # Safety
+/// `source` is NULL or a string, `keys` NULL or keys of which each is NULL or a string, `volume` NULL or a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_open_encrypted(
+    source: *const c_char,
+    writable: c_int,
+    keys: *const Keys,
+    volume: *mut *mut Volume,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller guarantees that each of the three pointers is NULL or valid.
+        let (source, keys, place) = unsafe { (text(source)?, keys_of(keys)?, given(volume)?) };
+        *place = opened(source, writable, keys)?;
+        Ok(0)
+    })
+}
+
+/// Opens a volume, and returns the handle that its caller owns.
+fn opened(source: &Path, writable: c_int, keys: platter::Keys) -> Result<*mut Volume, Failure> {
+    let access = if writable == 0 { Access::Read } else { Access::Write { force: false } };
+    let volume = OpenOptions::new().access(access).keys(keys).open(source)?;
+    Ok(Box::into_raw(Box::new(Volume(volume))))
+}
+
+/// Returns the keys that a caller gives.
+///
+/// # Safety
+/// `keys` is NULL or keys of which each is NULL or a string.
+unsafe fn keys_of(keys: *const Keys) -> Result<platter::Keys, Failure> {
+    // SAFETY: the caller guarantees that the pointer is NULL or valid.
+    let keys = unsafe { here(keys.cast_mut())? };
+    let mut all = platter::Keys::new();
+    if !keys.password.is_null() {
+        // SAFETY: the caller guarantees that the pointer is a string.
+        let password = bytes_of(unsafe { text(keys.password)? });
+        all = all.password(std::str::from_utf8(password).map_err(|_| Failure::invalid("a password"))?);
+    }
+    if !keys.recovery_key.is_null() {
+        // SAFETY: the caller guarantees that the pointer is a string.
+        let digits = bytes_of(unsafe { text(keys.recovery_key)? });
+        all = all.recovery_key(&String::from_utf8_lossy(digits))?;
+    }
+    if !keys.key_file.is_null() {
+        // SAFETY: the caller guarantees that the pointer is a string.
+        all = all.key_file(unsafe { text(keys.key_file)? })?;
+    }
+    Ok(all)
 }
 
 /// Closes a volume and frees its handle.
@@ -454,9 +519,33 @@ pub unsafe extern "C" fn platter_check(source: *const c_char, repair: c_int, fou
     answer(|| {
         // SAFETY: the caller guarantees that each of the two pointers is NULL or valid.
         let (source, place) = unsafe { (text(source)?, given(found)?) };
-        let options = CheckOptions { repair: repair != 0, ..CheckOptions::default() };
-        let report = platter::check(source, &options, &Silent)?.report;
-        *place = report.found - report.notices;
+        *place = checked(source, repair, platter::Keys::new())?;
         Ok(0)
     })
+}
+
+/// Checks an encrypted volume.
+///
+/// # Safety
+/// `source` is NULL or a string, `keys` NULL or keys of which each is NULL or a string, `found` NULL or a place for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_check_encrypted(
+    source: *const c_char,
+    repair: c_int,
+    keys: *const Keys,
+    found: *mut u64,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller guarantees that each of the three pointers is NULL or valid.
+        let (source, keys, place) = unsafe { (text(source)?, keys_of(keys)?, given(found)?) };
+        *place = checked(source, repair, keys)?;
+        Ok(0)
+    })
+}
+
+/// Checks a volume, and returns the number of findings without notices.
+fn checked(source: &Path, repair: c_int, keys: platter::Keys) -> Result<u64, Failure> {
+    let options = CheckOptions { repair: repair != 0, keys, ..CheckOptions::default() };
+    let report = platter::check(source, &options, &Silent)?.report;
+    Ok(report.found - report.notices)
 }

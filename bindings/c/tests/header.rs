@@ -1,6 +1,9 @@
 //! Tests that `platter.h` declares what the library has, and that a C program that uses all functions gets the expected
 //! results.
 
+use platter_bitlocker::making::Making;
+use platter_bitlocker::{Layout, Method};
+use platter_device::{FileDevice, FileOptions};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -34,6 +37,7 @@ fn c_type(rust: &str) -> String {
         "Directory" => "platter_directory",
         "Stat" => "struct platter_stat",
         "Entry" => "struct platter_entry",
+        "Keys" => "struct platter_keys",
         other => panic!("{other} has no type in C"),
     }
     .to_string()
@@ -124,7 +128,40 @@ fn a_program_in_c_uses_all_of_it() {
         let said = run(Command::new(&program).arg(image));
         assert!(said.ends_with("done\n"), "{said}");
     }
+    let program = source_to_program(&run, &here("tests/encrypted.c"), &place, &library);
+    let (image, key) = (place.join("encrypted.img"), place.join("encrypted.bek"));
+    let plain = run(Command::new(&program).arg("make").arg(&image));
+    encrypt(&image, &key, plain.trim().parse().expect("a number of bytes"));
+    // The tests in Python open it too.
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    std::fs::copy(&image, kept.join("encrypted.img")).expect("to copy it");
+    std::fs::copy(&key, kept.join("encrypted.bek")).expect("to copy it");
+    let said = run(Command::new(&program).arg("open").arg(&image).arg(&key));
+    assert!(said.ends_with("done\n"), "{said}");
     std::fs::remove_dir_all(&place).expect("to remove it");
+}
+
+/// Encrypts the first `length` bytes of an image as BitLocker does, with its structures behind them, and writes a key file.
+fn encrypt(image: &Path, key: &Path, length: u64) {
+    const REGION: u64 = 64 << 10;
+    let whole = length + 4 * REGION;
+    std::fs::OpenOptions::new().write(true).open(image).and_then(|file| file.set_len(whole)).expect("room");
+    let device = FileDevice::open(image, FileOptions::default()).expect("the image");
+    let making = Making {
+        layout: Layout::Seven,
+        method: Method::Xts128,
+        sector: 512,
+        blocks: [0, 1, 2].map(|number| length + number * REGION),
+        first: (length + 3 * REGION, 8192),
+        password: Some("correct horse battery"),
+        recovery_key: Some("471207-278498-422125-177177-561902-537405-468006-693451"),
+        key_file: true,
+        clear_key: false,
+        encrypted: None,
+        seed: 11,
+    };
+    let content = making.encrypt(&device).expect("to encrypt it").expect("a key file");
+    std::fs::write(key, content).expect("to write it");
 }
 
 /// Compiles a program in C, with every warning as an error, and returns its path.

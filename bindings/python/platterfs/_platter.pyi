@@ -128,7 +128,16 @@ class Handle:
     def sync(self) -> None: ...
 
 class Volume:
-    def __new__(cls, source: Source, writes: bool, local_offset_minutes: int) -> Self: ...
+    def __new__(
+        cls,
+        source: Source,
+        writes: bool,
+        local_offset_minutes: int,
+        *,
+        password: Optional[str] = None,
+        recovery_key: Optional[str] = None,
+        key_file: Optional[Path] = None,
+    ) -> Self: ...
     def _handle(self, path: str, how: str, stream: Optional[str]) -> Handle: ...
     def info(self) -> Info: ...
     def set_label(self, label: str) -> None: ...
@@ -161,7 +170,23 @@ class Volume:
     def close(self) -> None: ...
 
 def mkfs(source: Path, format: str, *, size: Optional[int] = None, label: Optional[str] = None, cluster: Optional[int] = None, integrity: Optional[bool] = None, force: bool = False) -> None: ...
-def check(source: Path, *, repair: bool = False, data: bool = False, format: Optional[str] = None) -> CheckReport: ...
+def check(
+    source: Path,
+    *,
+    repair: bool = False,
+    data: bool = False,
+    format: Optional[str] = None,
+    password: Optional[str] = None,
+    recovery_key: Optional[str] = None,
+    key_file: Optional[Path] = None,
+) -> CheckReport: ...
 def recover(
-    source: Path, directory: Path, *, format: Optional[str] = None, patterns: Sequence[str] = ()
+    source: Path,
+    directory: Path,
+    *,
+    format: Optional[str] = None,
+    patterns: Sequence[str] = (),
+    password: Optional[str] = None,
+    recovery_key: Optional[str] = None,
+    key_file: Optional[Path] = None,
 ) -> Recovered: ...

@@ -205,13 +205,30 @@ class Volume(_platter.Volume):
         self.close()
 
 
-def open(source: Source, mode: Literal["r", "r+"] = "r", *, local_offset_minutes: int = 0) -> Volume:
+def open(
+    source: Source,
+    mode: Literal["r", "r+"] = "r",
+    *,
+    local_offset_minutes: int = 0,
+    password: Optional[str] = None,
+    recovery_key: Optional[str] = None,
+    key_file: Optional[Path] = None,
+) -> Volume:
     """Opens a volume: for reading ("r"), or for reading and writing ("r+").
 
     A source is a path, `IMAGE@N` for a partition, `mirror:IMAGE,IMAGE`, or a file object that reads and seeks.
+
+    One that BitLocker encrypts needs a password, a recovery key of 48 digits or the path of a key file (.BEK).
 
     After os.fork a volume that was opened for writing works in the process that opened it; others raise an error.
     """
     if mode not in ("r", "r+"):
         raise ValueError(f'a volume is opened with "r" or "r+", not {mode!r}')
-    return Volume(source, mode == "r+", local_offset_minutes)
+    return Volume(
+        source,
+        mode == "r+",
+        local_offset_minutes,
+        password=password,
+        recovery_key=recovery_key,
+        key_file=key_file,
+    )

@@ -22,18 +22,31 @@ class PlatterFileSystem(AbstractFileSystem):  # type: ignore[misc]
         What `platterfs.open` takes: a path, `IMAGE@N`, `mirror:IMAGE,IMAGE`, or a file object.
     mode:
         "r" or "r+".
+    password, recovery_key, key_file:
+        Keys to a volume that BitLocker encrypts. They are in what `to_json` and a pickle have of the file system.
     """
 
     protocol = "platter"
     root_marker = ""
 
     def __init__(
-        self, source: Optional[_volume.Source] = None, mode: Literal["r", "r+"] = "r", **options: Any
+        self,
+        source: Optional[_volume.Source] = None,
+        mode: Literal["r", "r+"] = "r",
+        *,
+        password: Optional[str] = None,
+        recovery_key: Optional[str] = None,
+        key_file: Optional[_volume.Path] = None,
+        **options: Any,
     ) -> None:
-        super().__init__(source=source, mode=mode, **options)
+        super().__init__(
+            source=source, mode=mode, password=password, recovery_key=recovery_key, key_file=key_file, **options
+        )
         if source is None:
             raise ValueError("which volume? source=IMAGE is missing")
-        self.volume = _volume.open(source, mode)
+        self.volume = _volume.open(
+            source, mode, password=password, recovery_key=recovery_key, key_file=key_file
+        )
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:

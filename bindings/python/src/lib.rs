@@ -4,6 +4,7 @@
 mod copy;
 mod device;
 mod errors;
+mod keys;
 mod report;
 mod values;
 mod volume;

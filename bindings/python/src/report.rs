@@ -1,6 +1,7 @@
 //! Making, checking and recovering volumes.
 
 use crate::errors::interruptibly;
+use crate::keys::keys;
 use platter::{CheckOptions, FormatOptions, MakeOptions, Pattern, RecoverOptions, Severity, Source};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -78,15 +79,22 @@ impl CheckReport {
 
 /// Checks a volume, which must not be open, and repairs it if `repair` is set.
 #[pyfunction]
-#[pyo3(signature = (source, *, repair = false, data = false, format = None))]
+#[pyo3(signature = (
+    source, *, repair = false, data = false, format = None, password = None, recovery_key = None, key_file = None
+))]
+#[allow(clippy::too_many_arguments, reason = "they have names in Python")]
 pub fn check(
     python: Python<'_>,
     source: PathBuf,
     repair: bool,
     data: bool,
     format: Option<String>,
+    password: Option<&str>,
+    recovery_key: Option<&str>,
+    key_file: Option<PathBuf>,
 ) -> PyResult<CheckReport> {
-    let options = CheckOptions { repair, data, format, ..CheckOptions::default() };
+    let keys = keys(password, recovery_key, key_file)?;
+    let options = CheckOptions { repair, data, format, keys, ..CheckOptions::default() };
     let checked = interruptibly(python, |progress| platter::check(source, &options, progress))?;
     let report = checked.report;
     Ok(CheckReport {
@@ -161,17 +169,24 @@ fn lost(trouble: platter::Trouble) -> (String, String) {
 /// earlier call copied that did not come to its end; only those that one of the patterns matches, if any are given. Nothing
 /// is written to the source.
 #[pyfunction]
-#[pyo3(signature = (source, directory, *, format = None, patterns = Vec::new()))]
+#[pyo3(signature = (
+    source, directory, *, format = None, patterns = Vec::new(), password = None, recovery_key = None, key_file = None
+))]
+#[allow(clippy::too_many_arguments, reason = "they have names in Python")]
 pub fn recover(
     python: Python<'_>,
     source: PathBuf,
     directory: PathBuf,
     format: Option<String>,
     patterns: Vec<String>,
+    password: Option<&str>,
+    recovery_key: Option<&str>,
+    key_file: Option<PathBuf>,
 ) -> PyResult<Recovered> {
+    let keys = keys(password, recovery_key, key_file)?;
     let patterns: Result<Vec<Pattern>, String> = patterns.iter().map(|text| Pattern::parse(text)).collect();
     let patterns = patterns.map_err(PyValueError::new_err)?;
-    let options = RecoverOptions { format, patterns, ..RecoverOptions::default() };
+    let options = RecoverOptions { format, patterns, keys, ..RecoverOptions::default() };
     let to = interruptibly(python, |progress| {
         platter::recover_to(&Source::parse(source)?, &directory, &options, progress)
     })?;

@@ -3,9 +3,10 @@
 use crate::copy::{Copied, told};
 use crate::device::ObjectDevice;
 use crate::errors::{Apart, freely, interruptibly, raised};
+use crate::keys::keys;
 use crate::values::{Entry, Info, Stat, Stream};
 use platter::copy::Options;
-use platter::{Access, Change, OpenOptions, Timestamp};
+use platter::{Access, Change, DeviceOptions, OpenOptions, Timestamp};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -37,13 +38,23 @@ impl Volume {
 #[pymethods]
 impl Volume {
     #[new]
-    fn new(source: &Bound<'_, PyAny>, writes: bool, local_offset_minutes: i32) -> PyResult<Volume> {
-        let access = if writes { Access::Write { force: false } } else { Access::Read };
-        let options = OpenOptions::new().access(access).local_offset_minutes(local_offset_minutes);
+    #[pyo3(signature = (source, writes, local_offset_minutes, *, password = None, recovery_key = None, key_file = None))]
+    fn new(
+        source: &Bound<'_, PyAny>,
+        writes: bool,
+        local_offset_minutes: i32,
+        password: Option<&str>,
+        recovery_key: Option<&str>,
+        key_file: Option<PathBuf>,
+    ) -> PyResult<Volume> {
         let python = source.py();
+        let keys = keys(password, recovery_key, key_file)?;
+        let access = if writes { Access::Write { force: false } } else { Access::Read };
+        let reading = DeviceOptions { keys: keys.clone(), ..DeviceOptions::default() };
+        let options = OpenOptions::new().access(access).local_offset_minutes(local_offset_minutes).keys(keys);
         let volume = if source.hasattr("read")? && source.hasattr("seek")? {
             let device = Arc::new(ObjectDevice::new(source, writes)?);
-            let device = freely(python, || platter::part_of(device, None, &Default::default()))?;
+            let device = freely(python, || platter::part_of(device, None, &reading))?;
             freely(python, || options.open_on(device.clone(), device.name()))?
         } else {
             let path: PathBuf = source.extract()?;
