@@ -1,7 +1,7 @@
 //! A description of the machine and the device of a comparison, for readers who want to repeat it.
 
 use crate::document::{DeviceInfo, Environment};
-use crate::groups::{CpuGroup, memory_bytes, memory_limit};
+use crate::groups::CpuGroup;
 use crate::host::{Beneath, system};
 use crate::stand::{MODEL, NO_DEVICE};
 use platter_device::Device;
@@ -18,7 +18,7 @@ pub fn environment(device: DeviceInfo) -> Environment {
         machine_id: machine_id(&system.machine_id),
         cpu: system.cpu.unwrap_or_else(|| std::env::consts::ARCH.into()),
         cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
-        memory_bytes: memory_bytes(),
+        memory_bytes: platter_device::host::memory().0,
         kernel: system.kernel,
         os: system.os.unwrap_or_else(|| std::env::consts::OS.into()),
         platter_version: env!("CARGO_PKG_VERSION").into(),
@@ -26,7 +26,7 @@ pub fn environment(device: DeviceInfo) -> Environment {
         cpu_quota: CpuGroup::all().iter().map(|group| group.processors).min_by(f64::total_cmp),
         throttled_periods: None,
         other_load: None,
-        memory_limit_bytes: memory_limit(),
+        memory_limit_bytes: platter_device::host::memory_limit(),
         governor: Beneath::this().governor(),
         device,
     }

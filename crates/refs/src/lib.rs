@@ -95,6 +95,7 @@ pub mod fuzzing;
 mod geometry;
 pub mod layout;
 mod live_log;
+mod memory;
 
 mod open;
 mod pages;

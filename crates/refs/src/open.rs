@@ -10,6 +10,7 @@ use crate::layout::{
     AllocatorPart, AllocatorRow, BootRecord, Checkpoint, ContainerRow, PageReference, Root, Superblock,
 };
 use crate::live_log;
+use crate::memory;
 use crate::pages::Pages;
 use crate::ranges::Ranges;
 use crate::restored;
@@ -20,9 +21,6 @@ use platter_device::Device;
 use platter_vfs::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// The bytes of clean metadata pages that are kept in memory.
-pub(crate) const CACHE: usize = 64 << 20;
 
 /// Notes about damage that was found on opening and replaced by a copy.
 #[derive(Default)]
@@ -357,8 +355,8 @@ fn core_at(
     to_write: bool,
 ) -> Result<Core> {
     let geometry = anchors.geometry.clone();
-    let none = Space::new(Vec::new(), &geometry);
-    let mut pages = Pages::new(geometry, ContainerMap::default(), none, device.clone(), CACHE);
+    let (none, limit) = (Space::new(Vec::new(), &geometry), memory::for_pages(&geometry));
+    let mut pages = Pages::new(geometry, ContainerMap::default(), none, device.clone(), limit);
     let mut roots: Vec<Tree> =
         Root::ALL.iter().map(|&root| root_tree(root, checkpoint.roots[root as usize])).collect();
     let mut doubled = Vec::new();

@@ -183,7 +183,8 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// Begins without pages. Clean pages are kept up to about `limit` bytes.
+    /// Begins without pages. Clean pages are kept up to about `limit` bytes, and of those that changed as many before they are
+    /// too many.
     pub(crate) fn new(
         geometry: Geometry,
         map: ContainerMap,
@@ -387,6 +388,17 @@ impl Pages {
     /// The number of pages that wait to be written.
     pub(crate) fn dirty_count(&self) -> usize {
         self.dirty.len()
+    }
+
+    /// Whether so many pages changed that a commit should be made, which need not come at once.
+    pub(crate) fn is_much_dirty(&self) -> bool {
+        self.dirty.len() >= self.limit
+    }
+
+    /// Sets how many clean pages are kept, and how many changed ones are much.
+    #[cfg(test)]
+    pub(crate) fn limit_to(&mut self, limit: usize) {
+        self.limit = limit;
     }
 
     /// Gives a page's clusters back.

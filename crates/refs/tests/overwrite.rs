@@ -2,7 +2,7 @@
 //! scattered files are defragmented.
 
 use crate::common::{VOLUMES, check_clean, content, open};
-use platter_device::{Device, Recorder};
+use platter_device::{Device, MemoryDevice, Recorder, Sectors};
 use platter_refs::RefsVolume;
 use platter_testing::model::Random;
 use platter_vfs::{FileSystem, Kind, Name, Names, Node, SyncScope};
@@ -217,4 +217,31 @@ fn synced_overwriting_leaves_a_clean_volume() {
             assert!(found == content(at, rounds[at as usize]), "{volume:?}: cluster {at}");
         }
     }
+}
+
+/// What was overwritten waits for commits in the background, and each takes as much with it as may wait: none follows another
+/// for the little that came meanwhile.
+#[test]
+fn commits_in_the_background_take_much_with_them() {
+    /// 64 MiB of old clusters may wait on a volume as small as this.
+    const WAITING: u64 = (64 << 20) / 4096;
+    let volume = VOLUMES[1];
+    assert!(volume.integrity && volume.cluster == 4096);
+    let device = Arc::new(MemoryDevice::new(1 << 30, Sectors::SMALL));
+    volume.make_on(&*device);
+    let (recorder, system, node) = recorded(device);
+    let clusters = (32 << 20) / 4096;
+    system.write(node, 0, &vec![7; clusters * 4096]).unwrap();
+    system.sync_all().unwrap();
+    let before = recorder.traffic();
+    let mut random = Random::new(8664);
+    let writes = 8 * WAITING;
+    for _ in 0..writes {
+        system.write(node, random.below(clusters as u64) * 4096, &[3; 4096]).unwrap();
+    }
+    let flushes = recorder.traffic().since(&before).flushes;
+    assert!(flushes <= 2 * writes / WAITING, "{flushes} flushes");
+    assert!(flushes >= writes / WAITING, "{flushes} flushes: nothing was to be seen");
+    system.unmount().unwrap();
+    check_clean(&*recorder).unwrap();
 }

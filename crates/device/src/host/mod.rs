@@ -11,6 +11,8 @@ pub(crate) mod control;
 mod linux;
 #[cfg(not(target_os = "linux"))]
 mod no_ending;
+#[cfg(not(target_os = "linux"))]
+mod no_groups;
 #[cfg(all(unix, not(target_os = "linux")))]
 mod plain;
 #[cfg(unix)]
@@ -32,21 +34,24 @@ use windows as files;
 
 pub use files::{
     FileId, cpu_times, directory_of_records, entry_id, file_id, free_space, host_string, integrity, is_disk,
-    make_link, memory, name_of_disk, permissions, read_exact_at, read_some_at, set_integrity, sync_directory,
+    make_link, name_of_disk, permissions, read_exact_at, read_some_at, set_integrity, sync_directory,
     write_all_at,
 };
 pub(crate) use files::{changed, integrity_of, kind, kind_of, make_private, set_integrity_of, share};
 #[cfg(target_os = "linux")]
-pub use linux::{Ending, is_ending};
+pub use linux::{Ending, is_ending, memory_left, memory_limit};
 #[cfg(not(target_os = "linux"))]
 pub use no_ending::{Ending, is_ending};
+#[cfg(not(target_os = "linux"))]
+pub use no_groups::{memory_left, memory_limit};
 pub(crate) use system::{
     advise_large_pages, direct_alignment, discard, geometry, identity, is_over_file, is_taken,
     is_write_protected, lock, make_sparse, next_data, open, open_unnamed, refuses_direct, start_on_disk,
     user_of, written,
 };
 pub use system::{
-    file_behind, hardware, host_file_system, inherit_standard_files_only, is_claimed, share_memory, writer_of,
+    file_behind, hardware, host_file_system, inherit_standard_files_only, is_claimed, memory, share_memory,
+    writer_of,
 };
 
 #[cfg(windows)]

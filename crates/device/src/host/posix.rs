@@ -166,11 +166,6 @@ pub fn cpu_times() -> (Duration, Duration) {
     Default::default()
 }
 
-/// The memory of the machine and what of it is available, in bytes; 0 for what is unknown: not asked here.
-pub fn memory() -> (u64, u64) {
-    (0, 0)
-}
-
 /// The bytes that are free in the file system that holds a path, and the bytes of its allocation unit: not asked here.
 ///
 /// # Errors

@@ -5,11 +5,12 @@ mod room;
 
 pub(crate) use room::check_regions;
 
-use crate::groups::{memory_bytes, memory_is_there, memory_of_group};
+use crate::groups::memory_is_there;
 use crate::stand::Stand;
 use crate::target::Target;
 use crate::workload::{Case, MOST_DEPTH, MOST_WORKERS, Workload};
 use crate::{Comparison, Error, Portion, Result, Share};
+use platter_device::host::{memory, memory_left};
 use platter_device::{Caching, show_size};
 use room::Room;
 use std::collections::HashSet;
@@ -214,7 +215,7 @@ fn check_outstanding(workload: &Workload, group: &[Case]) -> Result<()> {
             "{workers} workers with {all} I/Os outstanding; at most are {MOST_WORKERS} workers with {MOST_IOS} at the same time"
         ));
     }
-    let limit = match memory_bytes().min(memory_of_group()) {
+    let limit = match memory().0.min(memory_left()) {
         0 => MOST_OUTSTANDING,
         all => MOST_OUTSTANDING.min(all / 4),
     };

@@ -47,8 +47,9 @@ pub(crate) struct Space {
     freshened: Vec<u32>,
     /// The parked clusters that become free with the commit under way, by container.
     leaving: Vec<(u32, Set)>,
-    /// The number of parked clusters in containers for data.
+    /// The number of parked clusters in containers for data, and how many of them become free with the commit under way.
     parked: u64,
+    handed_over: u64,
     /// Whether the next checkpoint counts parked clusters as in use.
     keeps_parked: bool,
     /// Whether clusters were taken that were in use, or given up that were not.
@@ -114,6 +115,7 @@ impl Space {
             leaving: Vec::new(),
             page: geometry.page_clusters(),
             parked: 0,
+            handed_over: 0,
             is_wrong: false,
             keeps_parked: false,
             runs_owed: Owed::default(),
@@ -232,6 +234,11 @@ impl Space {
     /// The number of clusters for data that a commit would free.
     pub(crate) fn parked(&self) -> u64 {
         self.parked
+    }
+
+    /// The number of clusters for data that the next commit would free, without those that the commit under way frees.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.parked - self.handed_over
     }
 
     /// Takes up to `most` clusters for data, as one run: at `near` if that cluster is free, else after this writer's
@@ -544,10 +551,12 @@ impl Space {
         for container in std::mem::take(&mut self.parking) {
             self.leaving.push((container, self.containers[container as usize].hand_over()));
         }
+        self.handed_over = self.parked;
     }
 
     /// Frees the clusters that were handed over to a commit, whose checkpoint is on disk now.
     pub(crate) fn settle(&mut self) {
+        self.handed_over = 0;
         debug_assert!(
             self.leaving.len() <= self.containers.len(),
             "a container hands over once for a commit"

@@ -42,7 +42,8 @@ pub(super) fn work(orders: &Orders, volume: &Weak<Volume>) {
         let Some(volume) = volume.upgrade().filter(|_| !wanted.stop) else { return };
         let mut done = Ok(());
         if wanted.commit {
-            done = volume.commit();
+            // The order may have been given again before the commit that it led to took anything with it.
+            done = volume.commit_if_much_waits();
         }
         let syncs = || volume.group.asked();
         if rest.look(volume.is_quiet(), syncs()) && is_scattered {

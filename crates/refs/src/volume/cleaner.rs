@@ -259,8 +259,9 @@ impl Volume {
         Ok(true)
     }
 
-    fn commit_if_much_waits(&self) -> Result<()> {
-        let is_much = self.keeper.is_much(&self.core().pages.space);
+    /// Commits if so much waits that the thread in the background should.
+    pub(super) fn commit_if_much_waits(&self) -> Result<()> {
+        let is_much = self.keeper.is_much(&self.core().pages);
         if is_much { self.commit() } else { Ok(()) }
     }
 }

@@ -1,10 +1,10 @@
-//! The thread in the background, and when it is asked for a commit: before many old clusters wait for one.
+//! The thread in the background, and when it is asked for a commit: before many old clusters or changed pages wait for one.
 //!
 //! Data that is never overwritten in place leaves its old clusters behind, and they can be used again only after a
 //! commit. Without one a volume would use up all its free space first, and storage that is thinly provisioned would
-//! have to provide all of it.
+//! have to provide all of it. The changed pages of its tables take memory.
 
-use crate::space::Space;
+use crate::pages::Pages;
 use platter_device::sync::{self, Condvar, Mutex, MutexGuard, Thread};
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,10 +97,11 @@ impl Keeper {
         }
     }
 
-    /// Whether so many clusters wait for a commit that one should be made.
-    pub(super) fn is_much(&self, space: &Space) -> bool {
-        let (parked, left) = (space.parked(), space.free() - space.parked());
-        parked >= self.patience || parked >= self.patience_when_full.max(left)
+    /// Whether so much waits for a commit that one should be made. What the commit under way takes with it does not wait.
+    pub(super) fn is_much(&self, pages: &Pages) -> bool {
+        let space = &pages.space;
+        let (waiting, left) = (space.waiting(), space.free() - space.parked());
+        waiting >= self.patience || waiting >= self.patience_when_full.max(left) || pages.is_much_dirty()
     }
 
     fn start(&self) {
@@ -119,5 +120,33 @@ impl Keeper {
         if let Some(thread) = thread {
             thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Refs, RefsVolume};
+    use platter_device::{MemoryDevice, Sectors};
+    use platter_vfs::{Format, FormatOptions, Kind, Names, Node, OpenOptions, Silent};
+    use std::sync::Arc;
+
+    /// Pages that changed take memory, however few clusters wait for a commit.
+    #[test]
+    fn a_commit_is_due_when_many_pages_changed() {
+        let device = Arc::new(MemoryDevice::new(512 << 20, Sectors::SMALL));
+        Refs::ANY.make(&*device, &FormatOptions::default(), &Silent).unwrap();
+        let opened = RefsVolume::open(device, OpenOptions::default()).unwrap();
+        for number in 0..20 {
+            opened.create(Node::ROOT, &(&*format!("{number}")).into(), Kind::Directory).unwrap();
+        }
+        let volume = &opened.volume;
+        let mut core = volume.core();
+        let changed = core.pages.dirty_count();
+        assert!(changed >= 20 && core.pages.space.waiting() == 0, "each directory has a page: {changed}");
+        assert!(!volume.keeper.is_much(&core.pages), "there is room for {changed} pages");
+        core.pages.limit_to(changed + 1);
+        assert!(!volume.keeper.is_much(&core.pages));
+        core.pages.limit_to(changed);
+        assert!(volume.keeper.is_much(&core.pages));
     }
 }

@@ -307,7 +307,7 @@ impl Volume {
             // Without integrity clusters are written in place, so they are not given to another file before a commit.
             if integrity && !may_be_told { space.keep_fresh(run) } else { space.keep(run) }
         }
-        Ok((true, self.keeper.is_much(&core.pages.space)))
+        Ok((true, self.keeper.is_much(&core.pages)))
     }
 
     /// Puts the rows of a write into the stream, and what they replace into `gone`. Returns `false`, and does nothing, if

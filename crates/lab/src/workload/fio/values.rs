@@ -35,7 +35,7 @@ fn factor_of(text: &str, base: KbBase) -> Parsed<u64> {
     match text {
         "$pagesize" => return Ok(page_size()),
         "$ncpus" => return Ok(std::thread::available_parallelism().map_or(1, |count| count.get() as u64)),
-        "$mb_memory" => return Ok(crate::groups::memory_bytes() >> 20),
+        "$mb_memory" => return Ok(platter_device::host::memory().0 >> 20),
         _ => {}
     }
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
