@@ -58,7 +58,7 @@ fn names_that_windows_does_not_allow_are_found_and_repaired() {
     drop(system);
 
     let check = |repair| {
-        let report = format.check(&*device, CheckOptions { repair, ..CheckOptions::default() }, &Silent);
+        let report = format.check(&*device, CheckOptions { repair }, &Silent);
         report.unwrap().findings.iter().map(|finding| finding.code).collect::<Vec<_>>()
     };
     assert_eq!(check(false), ["bad-name", "bad-name"]);
