@@ -314,7 +314,7 @@ fn a_partition_and_a_copy_are_named_as_for_every_command() {
         assert!(check.contains("exFAT") && !check.contains("NTFS"), "{line}: {check}");
         assert_eq!(served.end(), Some(0));
     }
-    place.works("mkfs ntfs half.img --size 64M --label HALF");
+    place.works("mkfs ntfs mirror:half.img,other.img --size 64M --label HALF");
     MirrorSet::note_unfinished(&FileRecord::of(&place.path("half.img"))).unwrap();
     assert!(place.fails("serve half.img --http").contains("--force"));
     let served = Served::new(&place, "serve half.img --http --force");
