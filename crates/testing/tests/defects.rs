@@ -58,7 +58,7 @@ impl Copy {
         let fresh = self.tree.with_extension("fresh");
         drop(fs::remove_dir_all(&fresh));
         for part in ["Cargo.toml", "Cargo.lock", "crates", "xtask"] {
-            copy(&self.root.join(part), &fresh.join(part), true);
+            copy(&self.root.join(part), &fresh.join(part));
         }
         PATCHES.iter().try_for_each(|(name, _)| self.apply(name, &fresh))?;
         let (mut wanted, mut there) = (Vec::new(), Vec::new());
@@ -71,7 +71,7 @@ impl Copy {
             }
         }
         for path in wanted {
-            copy(&path, &self.tree.join(path.strip_prefix(&fresh).expect("listed below it")), false);
+            copy(&path, &self.tree.join(path.strip_prefix(&fresh).expect("listed below it")));
         }
         fs::remove_dir_all(&fresh).map_err(|error| error.to_string())
     }
@@ -116,18 +116,18 @@ impl Copy {
 }
 
 /// Copies a file or a directory, without build directories. What is equal already is not written.
-fn copy(from: &Path, to: &Path, is_new: bool) {
+fn copy(from: &Path, to: &Path) {
     if from.is_dir() {
         for entry in fs::read_dir(from).expect("a directory") {
             let name = entry.expect("a directory").file_name();
             if name != "target" {
-                copy(&from.join(&name), &to.join(&name), is_new);
+                copy(&from.join(&name), &to.join(&name));
             }
         }
         return;
     }
     let content = fs::read(from).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
-    if is_new || fs::read(to).ok().as_ref() != Some(&content) {
+    if fs::read(to).ok().as_ref() != Some(&content) {
         fs::create_dir_all(to.parent().expect("below a tree")).expect("room");
         fs::write(to, content).expect("room");
     }
