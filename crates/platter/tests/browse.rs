@@ -13,11 +13,19 @@ struct Screen<'p> {
 impl Screen<'_> {
     /// Starts a command in a terminal of this size.
     fn start<'p>(place: &'p Place, size: (u32, u32), line: &str) -> Screen<'p> {
+        let program = env!("CARGO_BIN_EXE_platter");
+        // The code is shown last: who has seen it may read what was written before.
+        let shell = format!(
+            "stty -a >before; {program} {line}; code=$?; stty -a >after; echo \"code $code\"; exec cat"
+        );
+        Screen::with(place, size, &shell)
+    }
+
+    /// Starts a shell's commands in a terminal of this size.
+    fn with<'p>(place: &'p Place, size: (u32, u32), shell: &str) -> Screen<'p> {
         let screen = Screen { place, socket: place.path("tmux").display().to_string() };
         let (width, height) = (size.0.to_string(), size.1.to_string());
-        let program = env!("CARGO_BIN_EXE_platter");
-        let shell = format!("stty -a >before; {program} {line}; echo \"code $?\"; stty -a >after; exec cat");
-        screen.tmux(&["new-session", "-d", "-x", &width, "-y", &height, &shell]);
+        screen.tmux(&["new-session", "-d", "-x", &width, "-y", &height, shell]);
         screen
     }
 
@@ -155,6 +163,30 @@ fn a_small_screen_hostile_names_and_a_signal() {
     let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
     crate::common::mount::kill("-TERM", children.trim().parse().unwrap());
     screen.waits_for("code 130");
+}
+
+#[test]
+fn it_ends_with_its_terminal() {
+    let place = Place::new("browse-gone");
+    volume(&place);
+    let program = env!("CARGO_BIN_EXE_platter");
+    // With the signal that tells of the end, and without.
+    for trap in ["", "trap '' HUP; "] {
+        let screen = Screen::with(
+            &place,
+            (80, 24),
+            &format!("{trap}echo $$ >process; exec {program} browse disk.img"),
+        );
+        screen.waits_for("2 entries");
+        let process = fs::read_to_string(place.path("process")).unwrap();
+        drop(screen);
+        let begun = Instant::now();
+        // Nobody may have waited for it, but of what has ended there is no program.
+        while fs::read_link(format!("/proc/{}/exe", process.trim())).is_ok() {
+            assert!(begun.elapsed() < Duration::from_secs(120), "{trap}it still runs");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
 }
 
 #[test]

@@ -8,8 +8,10 @@ pub(crate) mod volatile;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 /// A temporary directory, which is removed when the test ends.
 pub(crate) struct Place(pub PathBuf);
@@ -47,7 +49,7 @@ impl Place {
 
     pub(crate) fn platter(&self, line: &str) -> Output {
         let arguments: Vec<&str> = line.split(' ').collect();
-        self.command(env!("CARGO_BIN_EXE_platter"), &arguments).output().unwrap()
+        ended(self.command(env!("CARGO_BIN_EXE_platter"), &arguments))
     }
 
     /// Runs `platter`, which must end with this exit code, and returns its standard output and standard error.
@@ -84,6 +86,26 @@ impl Drop for Place {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// The longest that a command may run. One that serves where it should have refused would hold up all tests.
+const LONGEST: Duration = Duration::from_secs(900);
+
+/// Runs a command until it ends, at the latest until it is killed.
+fn ended(mut command: Command) -> Output {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let process = child.id();
+    let (is_over, over) = channel::<()>();
+    let watch = std::thread::spawn(move || {
+        if over.recv_timeout(LONGEST) == Err(RecvTimeoutError::Timeout) {
+            mount::kill("-KILL", process);
+        }
+    });
+    let output = child.wait_with_output().unwrap();
+    drop(is_over);
+    watch.join().unwrap();
+    output
 }
 
 /// A time zone three hours ahead of UTC: local times on FAT must come out right for Platter and for mtools.

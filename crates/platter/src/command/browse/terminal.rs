@@ -6,11 +6,10 @@ use super::key::Key;
 use super::model::{Job, Model};
 use super::work::Work;
 use crate::command::failure::{About, Failure, INTERRUPTED, Outcome, tell_to};
-use crate::command::interrupt;
 use crate::command::view::View;
+use crate::command::{host, interrupt};
 use crossterm::event::{
-    DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll,
-    read,
+    DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, read,
 };
 use crossterm::execute;
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
@@ -19,11 +18,11 @@ use ratatui_core::terminal::Terminal;
 use std::io::{self, IsTerminal, Stdout};
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether something was read while no key is pressed.
+/// How often it is looked whether something was read, or the terminal is gone, while no key is pressed.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How long a copy may take to remove a part of a file when a signal ends the browser.
@@ -97,7 +96,7 @@ pub(in crate::command) fn run(view: View, image: String, place: Vec<Name>) -> Ou
     let (work, answers) = Work::new(view);
     let (model, jobs) = Model::new(image, here, place);
     jobs.into_iter().for_each(|job| work.take(job));
-    let shown = Taken::new().and_then(|_taken| Browser { model, work, answers }.run());
+    let shown = Taken::new().and_then(|_taken| Browser { model, work, answers, events: events() }.run());
     give_back();
     for line in SAID.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
         eprintln!("{line}");
@@ -105,25 +104,41 @@ pub(in crate::command) fn run(view: View, image: String, place: Vec<Name>) -> Ou
     if HAS_PANICKED.load(Ordering::Relaxed) {
         return Err(Failure::silent());
     }
-    shown.about("the terminal")?;
     // The threads only read, and end with the process.
-    Ok(if interrupt::is_asked() { INTERRUPTED } else { 0 })
+    shown.about("the terminal")
+}
+
+/// What comes from the terminal. A thread of its own waits for it: when the terminal has gone, crossterm's wait has no end.
+fn events() -> Receiver<io::Result<Event>> {
+    let (sender, events) = channel();
+    std::thread::spawn(move || {
+        loop {
+            let event = read();
+            let is_last = event.is_err();
+            if sender.send(event).is_err() || is_last {
+                return;
+            }
+        }
+    });
+    events
 }
 
 struct Browser {
     model: Model,
     work: Work,
     answers: Receiver<crate::command::browse::model::Answer>,
+    events: Receiver<io::Result<Event>>,
 }
 
 impl Browser {
-    fn run(mut self) -> io::Result<()> {
+    /// Shows the volume; returns the exit code.
+    fn run(mut self) -> io::Result<u8> {
         let mut terminal = Terminal::new(Crossterm(io::stdout()))?;
         self.draw(&mut terminal)?;
         while !self.model.has_quit && !HAS_PANICKED.load(Ordering::Relaxed) {
-            if interrupt::is_asked() {
+            if interrupt::is_asked() || host::terminal_has_gone() {
                 self.end_tasks();
-                return Ok(());
+                return Ok(INTERRUPTED);
             }
             let mut is_new = self.model.task.is_some();
             let answers: Vec<_> = self.answers.try_iter().collect();
@@ -133,16 +148,16 @@ impl Browser {
                 self.take(jobs);
             }
             // All keys that are there count before the screen is drawn again.
-            while poll(if is_new { Duration::ZERO } else { PAUSE })? {
+            while let Ok(event) = self.events.recv_timeout(if is_new { Duration::ZERO } else { PAUSE }) {
                 is_new = true;
-                let jobs = match read()? {
+                let jobs = match event? {
                     Event::Key(event) => key(event).map_or_else(Vec::new, |key| self.model.press(key)),
                     Event::Paste(text) => self.model.paste(&text),
                     _ => Vec::new(),
                 };
                 self.take(jobs);
                 if self.model.has_quit {
-                    return Ok(());
+                    return Ok(0);
                 }
             }
             if is_new {
@@ -150,7 +165,7 @@ impl Browser {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
-        Ok(())
+        Ok(0)
     }
 
     fn take(&self, jobs: Vec<Job>) {

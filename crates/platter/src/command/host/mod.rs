@@ -10,11 +10,13 @@ mod socket;
 mod windows;
 
 #[cfg(unix)]
-pub(super) use posix::{begin, exit, keep_memory, make_with_mode, mode, on_signals};
+pub(super) use posix::{begin, exit, keep_memory, make_with_mode, mode, on_signals, terminal_has_gone};
 #[cfg(unix)]
 pub(super) use socket::listen_at;
 #[cfg(windows)]
-pub(super) use windows::{begin, exit, keep_memory, listen_at, make_with_mode, mode, on_signals};
+pub(super) use windows::{
+    begin, exit, keep_memory, listen_at, make_with_mode, mode, on_signals, terminal_has_gone,
+};
 
 use std::io::{Read, Result, Write};
 

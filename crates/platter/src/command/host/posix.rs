@@ -39,6 +39,17 @@ fn is_ignored(status: &str, signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
+/// Whether the terminal at standard input has been closed. It cannot be read to find out: an end of input is no end of the
+/// terminal, and keys would be lost.
+pub(crate) fn terminal_has_gone() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let input = std::io::stdin();
+    let mut asked = [PollFd::new(&input, PollFlags::IN)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    // An error is an interruption, after which it is asked again.
+    poll(&mut asked, Some(&at_once)).is_ok() && asked[0].revents().contains(PollFlags::HUP)
+}
+
 /// Ends the process at once.
 pub(crate) fn exit(code: u8) -> ! {
     signal_hook::low_level::exit(code.into())

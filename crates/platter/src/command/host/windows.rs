@@ -22,6 +22,11 @@ pub(crate) fn on_signals(told: impl FnMut() + Send + 'static) {
     });
 }
 
+/// Who closes the console interrupts the program.
+pub(crate) fn terminal_has_gone() -> bool {
+    false
+}
+
 /// Ends the process at once.
 pub(crate) fn exit(code: u8) -> ! {
     std::process::exit(code.into())
