@@ -1,12 +1,14 @@
 //! Secrets that do not fit, and structures that are damaged.
 
-use crate::common::{MIB, PASSWORD, RECOVERY_KEY, made, making, open};
+use crate::common::{LAYOUTS, MIB, PASSWORD, RECOVERY_KEY, made, making, open};
 use platter_bitlocker::making::Making;
 use platter_bitlocker::{
     Encrypted, KeyFile, Layout, Method, Protection, RecoveryKey, Secret, UnlockError, fuzzing,
 };
 use platter_device::{Device, MemoryDevice, Sectors};
+use platter_images::fuzzing::{Changes, GoodFile};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 fn password(text: &str) -> Secret {
     Secret::Password(text.to_string().into())
@@ -146,4 +148,52 @@ fn garbled_volumes_are_refused_or_read() {
         }
         fuzzing::volume(&garbled);
     }
+}
+
+/// Volumes of every layout whose structures lie, from a seed on, as long as `goes_on` says of their number.
+fn lying(first: u64, goes_on: impl Fn(u64) -> bool) {
+    const BLOCKS: [u64; 3] = [64 << 10, 192 << 10, 320 << 10];
+    const MOST_MEMORY: u64 = 64 << 20;
+    let good = LAYOUTS
+        .into_iter()
+        .flat_map(|layout| [Method::Xts128, Method::Cbc256Diffuser].map(|method| (layout, method)));
+    let good = good.map(|(layout, method)| {
+        let making =
+            Making { clear_key: true, blocks: BLOCKS, first: (512 << 10, 8192), ..making(layout, method) };
+        let image = made(&making, MIB).0.to_image();
+        let blocks = BLOCKS.map(|at| at as usize..at as usize + 1024);
+        GoodFile::with_structures(image, [&[0..512, 0..512][..], &blocks].concat())
+    });
+    let good: Vec<GoodFile> = good.collect();
+    let (mut count, mut most) = (0, 0);
+    while goes_on(count) {
+        let seed = first.wrapping_add(count);
+        let mut changes = Changes::new(seed);
+        let file = &good[changes.below(good.len())];
+        let content = changes.content(file);
+        let length = changes.length(content.len() as u64).min(content.len() as u64);
+        let work = || allocation_counter::measure(|| fuzzing::volume(&content[..length as usize])).bytes_max;
+        let memory = std::panic::catch_unwind(work).unwrap_or_else(|panic| {
+            println!("PLATTER_SEED={seed} panics");
+            std::panic::resume_unwind(panic)
+        });
+        assert!(memory < MOST_MEMORY, "PLATTER_SEED={seed}: {memory} bytes of memory");
+        most = most.max(memory);
+        count += 1;
+    }
+    println!("{count} volumes from PLATTER_SEED={first} on, at most {} KiB of memory", most >> 10);
+}
+
+#[test]
+fn structures_that_lie_cost_little() {
+    lying(1, |count| count < 200);
+}
+
+/// `PLATTER_SECONDS` is the time, and `PLATTER_SEED` the first volume.
+#[test]
+#[ignore = "a campaign"]
+fn campaign_of_structures_that_lie() {
+    let given = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let end = Instant::now() + Duration::from_secs(given("PLATTER_SECONDS").unwrap_or(1800));
+    lying(given("PLATTER_SEED").unwrap_or(1 << 32), |_| Instant::now() < end);
 }

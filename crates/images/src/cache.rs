@@ -25,6 +25,8 @@ impl Unpacked {
                 blocks.push_front(found);
                 return Ok(content);
             }
+            // A large block is not kept beside the one that it is to make room for.
+            blocks.retain(|(_, kept)| kept.len() <= MOST);
         }
         let content = Arc::new(unpack()?);
         let mut blocks = self.blocks.lock();

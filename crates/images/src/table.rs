@@ -6,6 +6,7 @@ use crate::marks::Marks;
 use platter_device::{Device, Result};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
+use std::ops::Range;
 
 /// Pages of the table in memory, and the marks of blocks. Both are read when they are needed, and those that were not
 /// changed are forgotten when they take too much room: the fields of a damaged container must not say how much memory
@@ -72,6 +73,23 @@ impl Table {
             self.marks.insert(block, marks);
         }
         Ok(())
+    }
+
+    /// Whether nothing is led to by any entry of the page in memory that has the entry of a block.
+    fn is_blank(&self, form: &dyn Form, block: u64, end: u64) -> bool {
+        let Some(page) = self.pages.get(&(form.entry_offset(block) / form.page_length())) else {
+            return false;
+        };
+        let mut entries = page.bytes.chunks_exact(form.entry_width());
+        let Some(first) = entries.next() else { return false };
+        matches!(form.decode(block, first, end), Ok(Kept::Absent)) && entries.all(|entry| entry == first)
+    }
+
+    /// The first block behind this one whose entry is in another page, or `end`.
+    fn behind_page(&self, form: &dyn Form, block: u64, end: u64) -> u64 {
+        let page = |block| form.entry_offset(block) / form.page_length();
+        let own = page(block);
+        (block..end).find(|&block| page(block) != own).unwrap_or(end)
     }
 
     /// Forgets what can be read again, if there is much of it.
@@ -144,49 +162,65 @@ pub(crate) fn refuse_shared(
     file: &dyn Device,
     shape: &Shape,
     before: u64,
-    taken: &[Taken],
+    taken: &[Range<u64>],
 ) -> Result<()> {
-    /// The most blocks whose places are compared: 32 MiB of memory.
-    const MOST: usize = 2 << 20;
+    /// The most blocks whose places are compared: 16 MiB of memory.
+    const MOST: usize = 1 << 20;
+    let end = file.len();
     let mut table = Table::default();
-    let mut places: Vec<Taken> = taken.to_vec();
-    for block in 0..shape.blocks() {
+    // Where blocks begin, and their numbers.
+    let mut places: Vec<(u64, u32)> = Vec::new();
+    let mut block = 0;
+    while block < shape.blocks() {
         table.load(form, file, block)?;
         table.trim();
-        if let Some(known) = table.lookup(form, block, file.len())
+        if table.is_blank(form, block, end) {
+            block = table.behind_page(form, block, shape.blocks());
+            continue;
+        }
+        if let Some(known) = table.lookup(form, block, end)
             && let (Kept::Whole(at) | Kept::Marked(at), _) = known?
         {
-            if places.len() > MOST {
+            if places.len() >= MOST {
                 let reason = format!("has more than {MOST} blocks, too many to write to it here");
                 return Err(unusable(file.name(), reason));
             }
-            let start = at.saturating_sub(before);
-            places.push(Taken { start, end: at + shape.used(block), block: Some(block) });
+            places.push((
+                at.saturating_sub(before),
+                u32::try_from(block).expect("tables of formats are shorter"),
+            ));
+        }
+        block += 1;
+    }
+    places.sort_unstable();
+    let refused = |one: &str, two: &str, at: u64| {
+        let reason = format!(
+            "{one} and {two} lie in the same place, at offset {at}: it is damaged, and writing would destroy more"
+        );
+        Err(unusable(file.name(), reason))
+    };
+    let range = |&(start, block): &(u64, u32)| start..start + before + shape.used(block.into());
+    for pair in places.windows(2) {
+        if pair[1].0 < range(&pair[0]).end {
+            let [one, two] = [0, 1].map(|number| format!("block {}", pair[number].1));
+            return refused(&one, &two, pair[1].0);
         }
     }
-    places.sort_by_key(|range| range.start);
-    for pair in places.windows(2) {
-        if pair[1].start < pair[0].end {
-            let what = |range: &Taken| match range.block {
-                Some(block) => format!("block {block}"),
-                None => "a structure of the container".to_string(),
-            };
-            let reason = format!(
-                "{} and {} lie in the same place, at offset {}: it is damaged, and writing would destroy more",
-                what(&pair[0]),
-                what(&pair[1]),
-                pair[1].start
+    let mut taken = taken.to_vec();
+    taken.sort_by_key(|range| range.start);
+    if let Some(pair) = taken.windows(2).find(|pair| pair[1].start < pair[0].end) {
+        return refused("a structure of the container", "another one", pair[1].start);
+    }
+    for taken in taken {
+        // They do not overlap, so their ends are in order too.
+        let first = places.partition_point(|place| range(place).end <= taken.start);
+        if let Some(place) = places.get(first).filter(|place| place.0 < taken.end) {
+            return refused(
+                "a structure of the container",
+                &format!("block {}", place.1),
+                place.0.max(taken.start),
             );
-            return Err(unusable(file.name(), reason));
         }
     }
     Ok(())
-}
-
-/// A range of the file that is taken, and by which block, if by one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
-    pub start: u64,
-    pub end: u64,
-    pub block: Option<u64>,
 }

@@ -12,6 +12,12 @@ pub(crate) fn adler(bytes: &[u8]) -> u32 {
     adler2::adler32_slice(bytes)
 }
 
+/// The most bytes that so many bytes of content may have when they are compressed. What cannot be compressed is stored in
+/// blocks, each with a head of 5 bytes (RFC 1951, 3.2.4): by every program in blocks of far more than 1 KiB.
+pub(crate) fn most_packed(content: u64) -> u64 {
+    content + content / 128 + 4096
+}
+
 /// Decompresses a zlib stream, checksum included. `content` has a byte more than the content may have. Returns its length.
 pub(crate) fn zlib(bytes: &[u8], content: &mut [u8]) -> Result<usize, String> {
     let flags = inflate_flags::TINFL_FLAG_PARSE_ZLIB_HEADER | inflate_flags::TINFL_FLAG_COMPUTE_ADLER32;

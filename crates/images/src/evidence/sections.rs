@@ -13,12 +13,12 @@ use std::ops::Range;
 const HEADER: u64 = 13;
 /// The bytes of a section's descriptor.
 const DESCRIPTOR: u64 = 76;
-/// The most tables of a set, 24 MiB of memory.
-const MOST_TABLES: usize = 1 << 18;
+/// The most tables of a set, 5 MiB of memory. Programs in use have one or a few in each segment.
+const MOST_TABLES: usize = 1 << 16;
 /// The most segments that have a name.
 const MOST_SEGMENTS: usize = 99 + 22 * 676;
 /// The largest chunk in bytes; the programs in use have chunks of 32 KiB to 16 MiB.
-const MOST_CHUNK: u64 = 32 << 20;
+const MOST_CHUNK: u64 = 16 << 20;
 
 /// What the disk is like.
 #[derive(Clone, Copy, Debug)]

@@ -1,14 +1,14 @@
 //! The tables that say where chunks begin.
 
 use crate::bytes::{damaged, le32, read};
-use crate::unpack::{adler, zlib};
+use crate::unpack::{adler, most_packed, zlib};
 use platter_device::{Device, Result};
 use std::ops::Range;
 
 /// The bytes in front of the entries.
 pub(super) const HEADER: u64 = 24;
-/// The most entries of a table, 4 MiB; programs in use write up to 65,534.
-pub(super) const MOST: u64 = 1 << 20;
+/// The most entries of a table, 1 MiB; programs in use write up to 65,534.
+pub(super) const MOST: u64 = 1 << 18;
 /// An entry with this bit is of a chunk that is compressed; the others are the offset.
 const COMPRESSED: u32 = 1 << 31;
 
@@ -72,8 +72,7 @@ impl ChunkTable {
             let expected = format!("a chunk in the bytes {} to {}", self.data.start, self.data.end);
             return wrong(expected, format!("{at} to {end}"));
         }
-        // What is larger than the content is kept as it is, so more than this is never needed.
-        let stored = (end - at).min(2 * length as u64 + 4096) as usize;
+        let stored = (end - at).min(most_packed(length as u64)) as usize;
         if !is_compressed {
             if stored < length + 4 {
                 return wrong(format!("{} bytes", length + 4), format!("{stored} bytes"));

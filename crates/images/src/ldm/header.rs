@@ -12,7 +12,7 @@ const FIRST: u64 = 6;
 /// The sectors of the private region that have the other two.
 const OTHERS: [u64; 2] = [1856, 2047];
 /// The longest database that is read: the private region has 1 MiB on every disk that Windows makes.
-const LONGEST: u64 = 32 << 20;
+const LONGEST: u64 = 1 << 20;
 
 /// The private header: what a disk is in its group, and where its database and its data are.
 #[derive(Clone, Debug)]

@@ -14,6 +14,7 @@ pub(crate) use header::mend;
 use header::{Database, PrivateHeader, SECTOR};
 use platter_device::{Device, Result};
 use record::Record;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use volume::{Layout, Piece, Volume};
@@ -143,6 +144,7 @@ pub fn disk_group(disks: Vec<Arc<dyn Device>>) -> Result<DiskGroup> {
         Record::Partition { offset, .. } => *offset,
         Record::Group => 0,
     });
+    refuse_twice(&records, &on)?;
     let disks = records.iter().filter_map(|record| match record {
         Record::Disk { id, name, identifier } => {
             let device =
@@ -164,6 +166,26 @@ pub fn disk_group(disks: Vec<Arc<dyn Device>>) -> Result<DiskGroup> {
     let mut group = DiskGroup { name: database.name, disks, volumes: Vec::new(), records };
     group.volumes = group.records.iter().filter_map(|record| group.volume(record)).collect();
     Ok(group)
+}
+
+/// Fails if two volumes, or two components, have one number: the parts of one would be those of the other, and all its volumes
+/// would have all its components.
+fn refuse_twice(records: &[Record], disk: &str) -> Result<()> {
+    let mut known = HashSet::new();
+    for record in records {
+        let (what, id) = match record {
+            Record::Volume { id, .. } => ("volume", *id),
+            Record::Component { id, .. } => ("component", *id),
+            _ => continue,
+        };
+        if !known.insert((what, id)) {
+            return Err(unusable(
+                disk,
+                format!("has a disk group in which more than one {what} has the number {id}"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 impl DiskGroup {

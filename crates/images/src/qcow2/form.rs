@@ -46,8 +46,13 @@ impl Qcow2Form {
 
     /// Reads an entry of the first level, and returns where the table is; 0 if it is not there.
     pub(super) fn l2(&self, file: &dyn Device, number: u64) -> Result<(u64, bool)> {
+        self.l2_of(file, number, &read(file, self.header.l1 + number * 8, 8)?)
+    }
+
+    /// As [`Qcow2Form::l2`], of the bytes of the entry.
+    pub(super) fn l2_of(&self, file: &dyn Device, number: u64, entry: &[u8]) -> Result<(u64, bool)> {
         let place = self.header.l1 + number * 8;
-        let entry = be64(&read(file, place, 8)?, 0);
+        let entry = be64(entry, 0);
         let (at, cluster) = (entry & OFFSET, self.header.cluster());
         let is_right = at.is_multiple_of(cluster) && (at == 0 || is_inside(at, cluster, file.len()));
         if !is_right || entry & !(OFFSET | COPIED) != 0 {

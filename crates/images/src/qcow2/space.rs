@@ -164,6 +164,10 @@ impl Space {
         let old = self.place / self.cluster
             ..(self.place / self.cluster + self.table.len() as u64 * 8 / self.cluster);
         let start = self.end(file);
+        // The blocks that count them may be one more for each that they count.
+        if (start + 2 * clusters + 2) / self.per_block() >= entries {
+            return Err(unusable(file.name(), "has no room for more clusters: its counters end"));
+        }
         self.table.resize(entries as usize, 0);
         let (mut next, mut end) = (start, start + clusters);
         // Clusters are counted while blocks that count them are added behind.

@@ -73,8 +73,14 @@ fn find(form: &Qcow2Form, file: &dyn Device, clusters: u64) -> Result<Option<Str
             return Ok(Some(twice(at)));
         }
     }
+    let mut page = Vec::new();
     for number in 0..form.tables() {
-        let (at, is_alone) = form.l2(file, number)?;
+        // So many entries of the first level are read at a time.
+        const ENTRIES: u64 = 4096;
+        if number % ENTRIES == 0 {
+            page = read(file, header.l1 + number * 8, (ENTRIES.min(form.tables() - number) * 8) as usize)?;
+        }
+        let (at, is_alone) = form.l2_of(file, number, &page[(number % ENTRIES * 8) as usize..])?;
         if at == 0 {
             continue;
         }

@@ -17,11 +17,11 @@ use crate::container::Container;
 use crate::form::Form;
 use crate::image::{BlockImage, why_read_only};
 use crate::parent::{OpenParent, Opened, Source};
-use crate::table::{Taken, refuse_shared};
+use crate::table::refuse_shared;
 use footer::{Disk, Footer};
 use form::VhdForm;
 use header::DynamicHeader;
-use platter_device::{Device, Partition, Result};
+use platter_device::{Device, Partition, Result, write_any};
 use std::sync::Arc;
 
 /// Opens a VHD.
@@ -69,20 +69,24 @@ pub(crate) fn open(source: Source, open_parent: &OpenParent<'_>) -> Result<Opene
     let kind = form.name();
     if !read_only {
         let table = header.table..header.table + header.table_length();
-        let taken = [(0, 512), (header.place, header.place + 1024), (table.start, table.end)];
-        let taken = taken.map(|(start, end)| Taken { start, end, block: None });
+        let taken = [0..512, header.place..header.place + 1024, table];
         refuse_shared(&form, &*file, &shape, form.bitmap(), &taken)?;
     }
     let device = Arc::new(BlockImage::new(file, Box::new(form), shape, parent, why_read_only(read_only)));
     Ok(Opened { device, identity, kind, container: Some(Container::Vhd), hashes: Vec::new() })
 }
 
-/// Makes the checksums of the footer's copy and of the header behind it right; for tests.
+/// Makes the checksums of the footer, of its copy and of the header behind that right; for tests.
 pub(crate) fn mend(file: &dyn Device) {
-    for (place, length, at) in [(0, 512, 64), (512, 1024, 36)] {
+    let end = file.len().saturating_sub(512);
+    for (place, length, at) in [(0, 512, 64), (512, 1024, 36), (end, 512, 64)] {
         let Ok(mut bytes) = read(file, place, length) else { return };
+        let signature = if length == 512 { &b"conectix"[..] } else { b"cxsparse" };
+        if !bytes.starts_with(signature) {
+            continue;
+        }
         let sum = footer::checksum(&bytes, at);
         bytes[at..at + 4].copy_from_slice(&sum.to_be_bytes());
-        let _ = file.write_at(place, &bytes);
+        let _ = write_any(file, place, &bytes);
     }
 }

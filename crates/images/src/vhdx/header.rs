@@ -28,7 +28,7 @@ const SIGNATURE: &[u8] = b"head";
 const PLACE: u64 = 64 << 10;
 
 /// The most bytes of a log that are supported. Windows makes logs of 1 MiB.
-const MOST_LOG: u64 = 32 << 20;
+const MOST_LOG: u64 = 16 << 20;
 
 /// The CRC-32C of a structure whose own checksum, which counts as zero, is at this position.
 pub(crate) fn checksum(bytes: &[u8], at: usize) -> u32 {

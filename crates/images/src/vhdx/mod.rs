@@ -19,7 +19,7 @@ use crate::form::{Form, Shape};
 use crate::image::{BlockImage, why_read_only};
 use crate::parent::{OpenParent, Opened, Source};
 use crate::replayed::Replayed;
-use crate::table::{Taken, refuse_shared};
+use crate::table::refuse_shared;
 use form::VhdxForm;
 use header::Header;
 use log::Replay;
@@ -77,8 +77,7 @@ pub(crate) fn open(source: Source, open_parent: &OpenParent<'_>) -> Result<Opene
         }
     };
     if !read_only {
-        let taken = regions.all.iter().map(|range| Taken { start: range.start, end: range.end, block: None });
-        refuse_shared(&form, &*file, &shape, 0, &taken.collect::<Vec<_>>())?;
+        refuse_shared(&form, &*file, &shape, 0, &regions.all)?;
     }
     let device = Arc::new(BlockImage::new(file, Box::new(form), shape, parent, why_read_only(read_only)));
     Ok(Opened { device, identity, kind, container: Some(Container::Vhdx), hashes: Vec::new() })
@@ -96,7 +95,7 @@ fn refuse_unlike_sectors(file: &dyn Device, shape: &Shape, parent: &dyn Device) 
     ))
 }
 
-/// Makes the checksums of the first MiB's structures right; for tests.
+/// Makes the checksums of the first MiB's structures and of the entries of the log right; for tests.
 pub(crate) fn mend(file: &dyn Device) {
     let places = [(64 << 10, 4096), (128 << 10, 4096), (192 << 10, 64 << 10), (256 << 10, 64 << 10)];
     for (place, length) in places {
@@ -104,5 +103,8 @@ pub(crate) fn mend(file: &dyn Device) {
         let sum = header::checksum(&bytes, 4);
         bytes[4..8].copy_from_slice(&sum.to_le_bytes());
         let _ = file.write_at(place, &bytes);
+    }
+    if let Ok(header) = Header::read(file) {
+        log::mend(file, &header);
     }
 }

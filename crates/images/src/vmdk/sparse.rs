@@ -4,10 +4,12 @@ use crate::bytes::{damaged, is_inside, le16, le32, le64, read, unusable};
 use crate::container::VMDK;
 use crate::form::{Changes, Form, Kept, Packed, Shape};
 use crate::marks::Marks;
-use crate::unpack::zlib;
+use crate::unpack::{most_packed, zlib};
 use platter_device::{Device, Growing, Result, Sectors};
 
 const SECTOR: u64 = 512;
+/// The most bytes of a grain that is compressed: it is unpacked as a whole. Programs in use have 64 KiB.
+const MOST_PACKED: u64 = 16 << 20;
 
 /// What the flags say.
 mod flag {
@@ -62,6 +64,9 @@ impl SparseForm {
         }
         if flags & flag::COMPRESSED != 0 && le16(&bytes, 77) != 1 {
             return wrong("compression by deflate", le16(&bytes, 77).to_string());
+        }
+        if flags & flag::COMPRESSED != 0 && grain * SECTOR > MOST_PACKED {
+            return wrong("compressed grains of at most 16 MiB", format!("{} bytes", grain * SECTOR));
         }
         let shape = Shape { size: capacity * SECTOR, block: grain * SECTOR, sectors: Sectors::SMALL };
         let directory = le64(&bytes, 56).saturating_mul(SECTOR);
@@ -147,7 +152,10 @@ impl Form for SparseForm {
         let marker = read(file, at, 12)?;
         let (sector, length) = (le64(&marker, 0), u64::from(le32(&marker, 8)));
         let expected = block * self.shape.block / SECTOR;
-        if sector != expected || length > 2 * self.shape.block || !is_inside(at + 12, length, file.len()) {
+        if sector != expected
+            || length > most_packed(self.shape.block)
+            || !is_inside(at + 12, length, file.len())
+        {
             let found = format!("that of sector {sector}, with {length} bytes");
             return wrong(
                 format!("the marker of sector {expected}, inside the file's {} bytes", file.len()),

@@ -1,5 +1,9 @@
 //! The bodies of the fuzz targets for containers and dynamic disks, and containers on any device; for tests only.
 
+mod hostile;
+
+pub use hostile::{Changes, GoodFile};
+
 use crate::bytes::unusable;
 use crate::container::Container;
 use crate::guid::Guid;
@@ -167,6 +171,11 @@ pub fn image(container: Container, bytes: &[u8]) {
     }
 }
 
+/// Puts right the checksums of the headers of a dynamic disk.
+pub fn mend_dynamic_disk(disk: &dyn Device) {
+    ldm::mend(disk);
+}
+
 /// Treats the bytes, which are as those of [`image`], as a disk: opens the group that it is of if it is a dynamic disk, and reads
 /// its volumes.
 pub fn disk_group(bytes: &[u8]) {
@@ -208,7 +217,7 @@ fn placed(mut rest: &[u8], size: u64) -> Arc<MemoryDevice> {
 }
 
 /// Puts right the checksums of the structures, which no fuzzer guesses.
-fn mend(file: &dyn Device, container: Container) {
+pub fn mend(file: &dyn Device, container: Container) {
     match container {
         Container::Vhdx => vhdx::mend(file),
         Container::Vhd => vhd::mend(file),
