@@ -19,6 +19,7 @@ mod release;
 mod tables;
 mod tools;
 mod windows;
+mod wine;
 
 use command::{cargo, cargo_program, cargo_with, run, said, write};
 use std::path::Path;
@@ -38,6 +39,7 @@ cargo xtask campaign mount [S]       for S seconds (600) each on mounts of every
                                      mirror of which one copy is damaged all the time and scrubbed (root)
 cargo xtask campaign races [S]       the same in memory for S seconds (60), under ThreadSanitizer (needs a nightly toolchain with
                                      the sources of the standard library)
+cargo xtask campaign windows         all tests of the device and of the formats that need no program of Linux, under Wine
 cargo xtask campaign arm             the program for Linux on ARM: built, and run by QEMU as that for Windows is under Wine
 cargo xtask campaign tables          DuckDB and Polars read the Parquet files, and fio-plot fio's JSON (needs PyPI)
 cargo xtask campaign deploy          the files in deploy/: Slurm runs 20 tasks here, Kubernetes' schema, systemd and Ansible judge
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         ["campaign", "mount", seconds] if is_number(seconds) => mount(seconds),
         ["campaign", "races"] => races("60"),
         ["campaign", "races", seconds] if is_number(seconds) => races(seconds),
+        ["campaign", "windows"] => windows::campaign(),
         ["campaign", "arm"] => windows::arm(),
         ["campaign", "arm", program, linux] => windows::judge_arm(program.as_ref(), linux.as_ref()),
         ["campaign", "tables"] => tables::judge(),

@@ -6,12 +6,12 @@
 
 use crate::command::{Scratch, cargo, cargo_with, run, said, text, write};
 use crate::tools::{self, Tool};
-use crate::{Outcome, bindings};
+use crate::{Outcome, bindings, wine};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const TARGET: &str = "x86_64-pc-windows-gnu";
+pub(crate) const TARGET: &str = "x86_64-pc-windows-gnu";
 const ARM: &str = "aarch64-unknown-linux-musl";
 /// What runs programs for Linux on ARM.
 const QEMU: &str = "qemu-aarch64-static";
@@ -24,15 +24,6 @@ const TOOLS: &[Tool] = &[
     ("wine", "wine"),
     ("/usr/lib/wine/wine64", "wine64"),
 ];
-
-/// Wine 8 lacks the library from which the standard library takes random numbers.
-const RANDOM: &str = "\
-#include <windows.h>
-BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
-__declspec(dllexport) BOOL WINAPI ProcessPrng(BYTE *data, SIZE_T length) {
-    return SystemFunction036(data, (ULONG)length);
-}
-";
 
 /// The formats whose volumes go both ways, with the size of each.
 const FORMATS: [(&str, &str); 4] =
@@ -85,33 +76,14 @@ pub(crate) fn test() -> Outcome {
     }
     let built = bindings::target_directory()?;
     judge(&built.join(TARGET).join("debug/platter.exe"), &built.join("debug/platter"))?;
-    devices()
+    wine::test(NOT_OPTIMISED)
 }
 
-/// Runs tests of the device crate, which is what asks the system: the unit tests, and those of the contract that every queue
-/// keeps.
-fn devices() -> Outcome {
-    let scratch = Scratch::new("windows-tests")?;
-    let prefix = scratch.folder("prefix")?;
-    let environment = [
-        ("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", "wine"),
-        ("WINEPREFIX", text(&prefix)?),
-        ("WINEDEBUG", "-all"),
-        NOT_OPTIMISED,
-    ];
-    // It makes the directories of a Windows.
-    said(Command::new("wine").args(["cmd", "/c", "ver"]).envs(environment))?;
-    make_random(&scratch.folder("prefix/drive_c/windows/system32")?)?;
-    let tests = ["test", "-p", "platterfs-device", "--lib", "--test", "files", "--target", TARGET];
-    cargo_with(&tests, &environment)
-}
-
-/// Makes the library that Wine lacks in a directory.
-fn make_random(directory: &Path) -> Outcome {
-    let (source, library) = (directory.join("random.c"), directory.join("bcryptprimitives.dll"));
-    write(&source, RANDOM)?;
-    let arguments = ["-shared", "-o", text(&library)?, text(&source)?, "-ladvapi32"];
-    run("x86_64-w64-mingw32-gcc", &arguments, &[])
+/// All tests of the crates that run on Windows.
+pub(crate) fn campaign() -> Outcome {
+    tools::provide(TOOLS)?;
+    provide_target(TARGET)?;
+    wine::campaign()
 }
 
 /// Has rustup install the standard library for a target, if it is missing.
@@ -124,7 +96,7 @@ fn provide_target(target: &str) -> Outcome {
 pub(crate) fn judge(program: &Path, linux: &Path) -> Outcome {
     holds_no_paths_of_linux(program)?;
     let room = Room::new("wine", program, linux)?;
-    make_random(&room.at)?;
+    wine::make_random(&room.at)?;
     round_trips(&room)?;
     hostile_names(&room)
 }

@@ -1,18 +1,10 @@
 //! The power fails at every write of a run. Files that were synced and not changed since are there, before a repair
 //! and after it, even if the power fails again during the repair.
 
-use crate::common::{VOLUMES, Volume, tested};
-use crate::judges::{self, ImageFile};
-use platter_device::Device;
+use crate::common::{VOLUMES, Volume, judge, tested};
 use platter_exfat::Exfat;
 use platter_testing::model::power::MakeOn;
 use platter_testing::model::{Cuts, seed};
-
-/// Fails if fsck.exfat finds anything.
-fn judge(device: &dyn Device) -> Result<(), String> {
-    let verdict = judges::fsck(&ImageFile::of(device));
-    if verdict.clean { Ok(()) } else { Err(verdict.output) }
-}
 
 fn recorded(volume: Volume, seed: u64, count: usize) -> Cuts<'static> {
     let make: MakeOn<'_> = &|device, clock| tested(device, clock, false);

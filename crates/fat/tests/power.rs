@@ -1,9 +1,8 @@
 //! The power fails at every write of a run. Files that were synced and not changed since are there, before a repair
 //! and after it, even if the power fails again during the repair.
 
-use crate::common::{self, VOLUMES, Volume, tested};
-use crate::judges::{self, ImageFile};
-use platter_device::{Device, Fault, Faults, Grain, Operation as DeviceOperation, Survivors, When};
+use crate::common::{self, VOLUMES, Volume, judge, tested};
+use platter_device::{Fault, Faults, Grain, Operation as DeviceOperation, Survivors, When};
 use platter_fat::Fat;
 use platter_testing::model::power::MakeOn;
 use platter_testing::model::{Cuts, seed};
@@ -11,12 +10,6 @@ use platter_vfs::{
     CheckOptions, Error, FileSystem, Format, Kind, Name, Names, Node, Plan, Silent, SyncScope, Transfers,
 };
 use std::sync::Arc;
-
-/// Fails if fsck.fat finds anything.
-fn judge(device: &dyn Device) -> Result<(), String> {
-    let verdict = judges::fsck(&ImageFile::of(device));
-    if verdict.clean { Ok(()) } else { Err(verdict.output) }
-}
 
 /// A run in which the power fails at each `step`-th write.
 fn run(volume: Volume, seed: u64, count: usize, step: usize) -> Cuts<'static> {

@@ -1,7 +1,7 @@
 //! Image files for the other programs that judge volumes.
 
 use platter_device::Device;
-use std::os::unix::fs::FileExt;
+use std::io::{Seek, SeekFrom, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A temporary image file, removed when this is dropped.
@@ -54,9 +54,10 @@ impl ImageFile {
     }
 
     fn fill<'p>(&self, pieces: impl Iterator<Item = (u64, &'p [u8])>) {
-        let file = std::fs::File::options().write(true).open(&self.path).expect("the image is there");
+        let mut file = std::fs::File::options().write(true).open(&self.path).expect("the image is there");
         for (at, piece) in pieces.filter(|(_, piece)| **piece != ZEROES[..piece.len()]) {
-            file.write_all_at(piece, at).expect("room in the temporary directory");
+            file.seek(SeekFrom::Start(at)).expect("a place in a file");
+            file.write_all(piece).expect("room in the temporary directory");
         }
     }
 
