@@ -171,7 +171,7 @@ fn lying(first: u64, goes_on: impl Fn(u64) -> bool) {
         let mut changes = Changes::new(seed);
         let file = &good[changes.below(good.len())];
         let content = changes.content(file);
-        let length = changes.length(content.len() as u64).min(content.len() as u64);
+        let length = changes.length(file.length).min(content.len() as u64);
         let work = || allocation_counter::measure(|| fuzzing::volume(&content[..length as usize])).bytes_max;
         let memory = std::panic::catch_unwind(work).unwrap_or_else(|panic| {
             println!("PLATTER_SEED={seed} panics");

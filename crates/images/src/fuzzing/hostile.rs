@@ -12,8 +12,10 @@ const PAGE: usize = 4096;
 
 /// A good file of which fields are changed.
 pub struct GoodFile {
-    /// Its content.
+    /// Its content, up to the last sector that is not zero.
     pub bytes: Vec<u8>,
+    /// The bytes that it has.
+    pub length: u64,
     /// The parts that have structures, by their places in units of [`REGION`]: each region is changed as often as any other, however
     /// much it has.
     regions: Vec<Vec<Range<usize>>>,
@@ -33,7 +35,10 @@ impl GoodFile {
     }
 
     /// A file that has structures in these parts only.
-    pub fn with_structures(bytes: Vec<u8>, structures: Vec<Range<usize>>) -> GoodFile {
+    pub fn with_structures(mut bytes: Vec<u8>, structures: Vec<Range<usize>>) -> GoodFile {
+        let length = bytes.len() as u64;
+        let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        bytes.truncate(end.next_multiple_of(SECTOR));
         let mut regions: Vec<Vec<Range<usize>>> = Vec::new();
         for range in structures {
             match regions.last_mut() {
@@ -43,7 +48,7 @@ impl GoodFile {
         }
         let is_there = |(_, page): &(usize, &[u8])| page.iter().any(|&byte| byte != 0);
         let pages = bytes.chunks(PAGE).enumerate().filter(is_there).map(|(number, _)| number).collect();
-        GoodFile { bytes, regions, pages }
+        GoodFile { bytes, length, regions, pages }
     }
 
     /// Puts `bytes`, which are as long as those of this file and were made of them, in a file of this length; what is zero is a

@@ -65,7 +65,9 @@ impl Place {
     fn fill(&self, name: &str) {
         let disk = platter_images::open(&self.path(name), FileOptions::default()).unwrap().device;
         let size = disk.len();
-        for at in [0, size / 3 / 4096 * 4096, size / 4096 * 4096 - 4096] {
+        // In the first and in the last block, and in a large disk, whose blocks are large, in the first one only.
+        let places = [0, size / 3 / 4096 * 4096, size / 4096 * 4096 - 4096];
+        for at in places.into_iter().take(if size > 1 << 30 { 1 } else { 3 }) {
             disk.write_at(at, &[7; 4096]).unwrap();
             disk.flush().unwrap();
         }

@@ -72,11 +72,11 @@ fn put(good: &Good, folder: &Path, changes: &mut Changes) {
     for (number, (name, file)) in good.files.iter().enumerate() {
         let path = folder.join(name);
         if number != changed {
-            file.write(&path, &file.bytes, file.bytes.len() as u64).unwrap();
+            file.write(&path, &file.bytes, file.length).unwrap();
             continue;
         }
         let content = changes.content(file);
-        file.write(&path, &content, changes.length(content.len() as u64)).unwrap();
+        file.write(&path, &content, changes.length(file.length)).unwrap();
         let options = FileOptions { bytewise: true, ..FileOptions::default() };
         if is_mended && let Ok(file) = FileDevice::open(&path, options) {
             match good.kind {
