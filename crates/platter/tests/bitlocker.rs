@@ -15,7 +15,7 @@ const RECOVERY_KEY: &str = "471207-278498-422125-177177-561902-537405-468006-693
 
 /// Makes room in the volume on an image as Windows does, with files of its own, and encrypts it. The keys are then in the files
 /// `password`, `recovery` and `key.bek`.
-fn encrypt(place: &Place, image: &str, layout: Layout, method: Method, clear_key: bool) {
+pub(crate) fn encrypt(place: &Place, image: &str, layout: Layout, method: Method, clear_key: bool) {
     let volume = platter::open_rw(place.path(image)).unwrap();
     volume.create_dir_all("System Volume Information").unwrap();
     let at = |name: &str, size: usize| {
@@ -147,7 +147,7 @@ fn a_suspended_volume_needs_no_key_and_the_library_takes_all() {
 }
 
 /// What dislocker makes of an image with the key file.
-fn decrypted(place: &Place, image: &str) {
+pub(crate) fn decrypted(place: &Place, image: &str) {
     let plain = place.path("plain.img");
     let _ = fs::remove_file(&plain);
     let path = |path: &Path| path.to_str().unwrap().to_string();
