@@ -1,6 +1,8 @@
 //! Volumes on disks in containers: every command takes them as it takes a raw image.
 
+use crate::common::mount::Mount;
 use crate::common::{Place, content};
+use platter_images::{Container, MakeOptions};
 use std::fs;
 
 /// What a VHDX holds, as qemu-img reads it.
@@ -337,4 +339,75 @@ fn a_split_image_is_one_disk_and_no_part_of_it_is_overwritten() {
     }
     fs::remove_file(place.path("t.002")).unwrap();
     assert!(place.fails("ls t.001").contains("t.002: is missing"));
+}
+
+/// 10,000 random changes through a mount on each kind of image that is written to; qemu-img, or the parts one after the other,
+/// then have a volume without damage with the same content.
+#[test]
+#[ignore = "a campaign"]
+fn campaign_of_changes_through_mounts_on_images() {
+    let seed = std::env::var("PLATTER_SEED").map_or(5, |seed| seed.parse().unwrap());
+    println!("PLATTER_SEED={seed}");
+    for image in
+        ["a.vhdx", "fixed.vhdx", "child.vhdx", "a.vhd", "child.vhd", "a.qcow2", "child.qcow2", "t.001"]
+    {
+        for format in ["ntfs", "refs"] {
+            changed(image, format, seed);
+            println!("{image}, {format}");
+        }
+    }
+}
+
+/// Makes an image with a volume; a child has the volume from its parent.
+fn made(place: &Place, image: &str, format: &str) {
+    const SIZE: u64 = 384 << 20;
+    let (name, ending) = image.rsplit_once('.').unwrap();
+    let container = match ending {
+        "vhdx" => Container::Vhdx,
+        "vhd" => Container::Vhd,
+        _ => Container::Qcow2,
+    };
+    let options = MakeOptions { is_fixed: name == "fixed", ..MakeOptions::new(container, SIZE) };
+    match (name, ending) {
+        (_, "001") => {
+            place.works(&format!("mkfs {format} disk.raw --size 384M"));
+            place.tool("split", &["-b", "100M", "-a", "3", "--numeric-suffixes=1", "disk.raw", "t."]);
+        }
+        ("child", ending) => {
+            let parent = format!("parent.{ending}");
+            place.works(&format!("mkfs {format} {parent} --size 384M"));
+            if container == Container::Qcow2 {
+                let create = ["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", &parent, image];
+                place.tool("qemu-img", &create);
+                return;
+            }
+            let parent = Some(place.path(&parent));
+            platter_images::make(&place.path(image), &MakeOptions { parent, ..options }).unwrap();
+        }
+        _ => {
+            platter_images::make(&place.path(image), &options).unwrap();
+            place.works(&format!("mkfs {format} {image}"));
+        }
+    }
+}
+
+fn changed(image: &'static str, format: &str, seed: u64) {
+    let place = Place::new("image-campaign");
+    made(&place, image, format);
+    fs::create_dir(place.path("m")).unwrap();
+    let mount = Mount { place, format: format.into(), source: image };
+    mount.mount("");
+    mount.exercise(10_000, seed);
+    let content = fs::read(mount.at("file")).unwrap();
+    mount.end();
+    let place = &mount.place;
+    match image.rsplit('.').next().unwrap() {
+        "001" => drop(place.tool("sh", &["-ec", "cat t.??? > raw.img"])),
+        // qemu-img knows no VHD and no VHDX with a parent.
+        "vhd" | "vhdx" if image.starts_with("child") => return,
+        "vhd" => raw(place, image, "vpc"),
+        kind => raw(place, image, kind),
+    }
+    place.works("check raw.img");
+    assert!(place.platter("cat raw.img:/file").stdout == content, "{image}, {format}");
 }

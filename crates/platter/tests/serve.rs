@@ -141,3 +141,70 @@ fn what_cannot_be_served_is_said() {
     assert!(place.ends(2, "serve --nbd disk.img --write --force").1.contains("--force"));
     assert!(place.ends(2, "serve disk.img").1.contains("--nbd"));
 }
+
+/// A Linux with its root directory on a disk that is served from a container. The server is killed as soon as the guest has
+/// synced what it wrote and says so.
+#[test]
+#[ignore = "a campaign: an emulated machine boots"]
+fn campaign_of_guests_on_served_disks() {
+    for image in ["disk.vhdx", "disk.vhd", "disk.qcow2", "disk.img"] {
+        guest(image);
+    }
+}
+
+/// What the guest starts: it writes files, syncs them, and prints their sums.
+const INIT: &str = "#!/bin/busybox sh
+export PATH=/bin
+/bin/busybox --install -s /bin
+mount -t devtmpfs dev /dev
+mkdir /work
+for number in $(seq 1 150); do
+    head -c ${number}0011 /dev/urandom > /work/$number
+    [ $((number % 3)) = 0 ] && rm /work/$((number - 1))
+done
+sync
+cd /work && echo && sha256sum *
+echo GUEST-SYNCED
+sleep 1000
+";
+
+fn guest(image: &str) {
+    let place = Place::new("serve-guest");
+    let script = "mkdir -p root/bin root/sbin root/dev root/proc && cp /bin/busybox root/bin/ && cp init root/sbin/ && \
+                  chmod +x root/sbin/init && mkfs.ext4 -q -d root plain.img 256M";
+    fs::write(place.path("init"), INIT).unwrap();
+    place.tool("sh", &["-ec", script]);
+    let kind = match image.rsplit('.').next() {
+        Some("img") => "raw",
+        Some("vhd") => "vpc",
+        kind => kind.unwrap(),
+    };
+    place.tool("qemu-img", &["convert", "-f", "raw", "-O", kind, "plain.img", image]);
+    let served = serve(&place, &format!("serve --nbd --write --socket s {image}"));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest.sh");
+    let socket = format!("nbd+unix:///?socket={}", place.path("s").display());
+    let mut guest = place.command("setsid", &["sh", script, &socket]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines: Vec<String> = Vec::new();
+    for line in BufReader::new(guest.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        if line.contains("GUEST-SYNCED") {
+            break;
+        }
+        lines.push(line);
+    }
+    assert_eq!(end(served, "-KILL"), None, "{lines:?}");
+    // It and the emulator, which waits for the server when it is asked to end, are a group of processes of their own.
+    place.tool("sh", &["-c", &format!("kill -KILL -{}", guest.id())]);
+    guest.wait().unwrap();
+    // The disk is the container's again, as another program reads it.
+    place.tool("qemu-img", &["convert", "-f", kind, "-O", "raw", image, "after.img"]);
+    // The guest had not unmounted it: the journal is replayed, and then nothing is damaged.
+    let replayed = place.command("e2fsck", &["-fp", "after.img"]).output().unwrap();
+    assert!(matches!(replayed.status.code(), Some(0 | 1)), "{replayed:?}");
+    fs::create_dir(place.path("out")).unwrap();
+    place.tool("debugfs", &["-R", "rdump /work out", "after.img"]);
+    let sums = place.tool("sh", &["-ec", "cd out/work && sha256sum *"]);
+    let told: Vec<&str> = lines.iter().map(|line| line.trim()).filter(|line| line.contains("  ")).collect();
+    assert_eq!(told.iter().filter(|line| sums.contains(*line)).count(), 100, "{image}: {lines:?}");
+    assert_eq!(sums.lines().count(), 100, "{image}");
+}
