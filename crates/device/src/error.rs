@@ -143,4 +143,19 @@ impl Error {
     pub fn io(device: &str, operation: Operation, offset: u64, length: u64, source: io::Error) -> Error {
         Error::Io { device: device.into(), operation, offset, length, source }
     }
+
+    /// The name of the device.
+    pub fn device(&self) -> &str {
+        match self {
+            Error::Io { device, .. }
+            | Error::Misaligned { device, .. }
+            | Error::OutOfRange { device, .. }
+            | Error::ReadOnly { device }
+            | Error::Protected { device, .. }
+            | Error::InUse { device, .. }
+            | Error::Locked { device, .. }
+            | Error::Stopped { device }
+            | Error::Unusable { device, .. } => device,
+        }
+    }
 }

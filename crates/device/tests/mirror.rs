@@ -970,7 +970,7 @@ fn a_record_found_by_name_alone_decides_no_rebuild() {
         assert_eq!(devices[1].to_image()[8192], 9);
         let mut set = look();
         set.prepare(Some(1), false).unwrap();
-        set.rebuild(Some(1), &mut |_| ()).unwrap();
+        set.rebuild(Some(1), &mut |_| true).unwrap();
         assert_eq!(devices.each_ref().map(|device| device.to_image()[8192]), [9, 9]);
     }
 }

@@ -668,7 +668,7 @@ impl History {
         let set = self.look();
         let standings = set.standings().to_vec();
         self.tell(format!("rebuild from {from:?}, cut: {is_cut}, {standings:?}"));
-        let rebuilt = set.rebuild(from, &mut |_| ());
+        let rebuilt = set.rebuild(from, &mut |_| true);
         let was_cut = self.life.has_ended();
         self.after_a_cut();
         if let Err(error) = rebuilt {

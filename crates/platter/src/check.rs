@@ -1,4 +1,4 @@
-//! Checking volumes, repairing them, and taking repairs back.
+//! Checking volumes and repairing them.
 
 use crate::copies;
 use crate::error::{About, Error, ErrorKind, Result, shown};
@@ -10,6 +10,7 @@ use crate::source::{Source, SourceKind};
 use platter_device::host::{directory_of_records, name_of_disk, permissions};
 use platter_device::{Caching, Device, Error as DeviceError, FileOptions, Stoppable, UndoDevice};
 use platter_vfs::{CheckReport, Finding, Format, Progress, ScrubOptions, ScrubReport, Severity};
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,6 +66,41 @@ pub struct Checked {
 
 /// Checks the volume that a source names, and repairs it if `options` say so. The volume must not be open.
 ///
+/// ```
+/// use platter::{CheckOptions, Progress};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[cfg(feature = "fat")] {
+/// # let directory = std::env::temp_dir().join(format!("platter-check-page-{}", std::process::id()));
+/// # std::fs::create_dir_all(&directory)?;
+/// # let image = directory.join("disk.img");
+/// # let options = platter::MakeOptions { size: Some(8 << 20), ..Default::default() };
+/// # platter::mkfs(&image, "fat", &options, &platter::Silent)?;
+/// /// Prints how far the check has come, and ends it when somebody asks for that.
+/// struct Told;
+///
+/// impl Progress for Told {
+///     fn progress(&self, step: &'static str, done: u64, total: u64) {
+///         println!("{step}: {done} of {total}");
+///     }
+///
+///     fn is_stopped(&self) -> bool {
+///         false
+///     }
+/// }
+///
+/// let options = CheckOptions { repair: true, ..CheckOptions::default() };
+/// let checked = platter::check(&image, &options, &Told)?; // image is "disk.img"
+/// for finding in &checked.report.findings {
+///     println!("{finding}");
+/// }
+/// assert!(checked.report.is_clean() && checked.undo.is_none());
+/// # std::fs::remove_dir_all(&directory)?;
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// [`NotAVolume`](ErrorKind::NotAVolume) if no volume is recognised, [`CannotSave`](ErrorKind::CannotSave) if a
 /// repair could not save what it was about to overwrite, [`ReadOnly`](ErrorKind::ReadOnly) if a volume with shadow copies
@@ -116,24 +152,83 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
     let hashes = if options.data { verify_hashes(source, progress)? } else { Vec::new() };
     // Of evidence the hashes are what is verified, where the format has no checksums of its own.
     let needs_checksums = hashes.is_empty();
-    let checked = check_device(source, device, options, needs_checksums, progress).map(|mut checked| {
+    let checked = check_device(&source, device, options, needs_checksums, progress).map(|mut checked| {
         standings.into_iter().chain(hashes).for_each(|finding| checked.report.add(finding));
         checked
     });
-    let Some((undo, path)) = undo else {
-        let mut checked = checked?;
-        if !options.repair
-            && !checked.report.is_clean()
-            && let Some(message) = copies::unlike(source, &comparable, &reading, progress)?
-        {
-            let (code, severity) = ("copies-differ", Severity::Inconsistent);
-            checked.report.add(Finding { code, severity, path: None, message, repaired: false });
+    if let Some(undo) = undo {
+        return finish_undo(undo, checked, options, &|| stamp(source));
+    }
+    let mut checked = checked?;
+    if !options.repair
+        && !checked.report.is_clean()
+        && let Some(message) = copies::unlike(source, &comparable, &reading, progress)?
+    {
+        let (code, severity) = ("copies-differ", Severity::Inconsistent);
+        checked.report.add(Finding { code, severity, path: None, message, repaired: false });
+    }
+    Ok(checked)
+}
+
+/// Like [`check`], for the volume on a device of the caller's, or on its only partition with one. A repair needs a place for
+/// what it overwrites: [`Undo::At`], or [`Undo::Nowhere`]; [`undo_on`](crate::undo_on) takes it back.
+///
+/// ```
+/// use platter::device::{MemoryDevice, Sectors};
+/// use platter::{CheckOptions, MakeOptions, Silent};
+/// use std::sync::Arc;
+///
+/// # fn main() -> platter::Result<()> {
+/// # #[cfg(feature = "fat")] {
+/// let device = Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL));
+/// platter::mkfs_on(device.clone(), "fat", &MakeOptions::default(), &Silent)?;
+/// assert!(platter::check_on(device, &CheckOptions::default(), &Silent)?.report.is_clean());
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As [`check`], and [`InvalidArgument`](ErrorKind::InvalidArgument) for a repair without such a place.
+pub fn check_on(device: Arc<dyn Device>, options: &CheckOptions, progress: &dyn Progress) -> Result<Checked> {
+    let name = device.name().to_string();
+    let undo = match (&options.undo, options.repair) {
+        (_, false) | (Undo::Nowhere, true) => None,
+        (Undo::At(path), true) => {
+            refuse_existing(path)?;
+            Some((Arc::new(UndoDevice::new(device.clone(), path, &name)), path.clone()))
         }
-        return Ok(checked);
+        (Undo::Beside, true) => {
+            let why =
+                "is no image file: say where what a repair overwrites is to be saved, or that it is not";
+            return Err(Error::refused(ErrorKind::InvalidArgument, name, why));
+        }
     };
+    let whole = undo.as_ref().map_or(device, |(undo, _)| undo.clone() as Arc<dyn Device>);
+    let opening = DeviceOptions {
+        access: if options.repair { Access::Write { force: options.force } } else { Access::Read },
+        listener: options.listener.clone(),
+        keys: options.keys.clone(),
+        ..DeviceOptions::default()
+    };
+    let device = part_of(whole, None, &opening)?;
+    let checked = check_device(&name, device, options, true, progress);
+    match undo {
+        Some(undo) => finish_undo(undo, checked, options, &String::new),
+        None => checked,
+    }
+}
+
+/// Completes the undo file of a repair.
+fn finish_undo(
+    (undo, path): (Arc<UndoDevice>, PathBuf),
+    checked: Result<Checked>,
+    options: &CheckOptions,
+    stamp: &dyn Fn() -> String,
+) -> Result<Checked> {
     match checked {
         Ok(checked) => {
-            let saved = undo.finish(&|| stamp(source)).map_err(|error| match undo.why_failed() {
+            let saved = undo.finish(stamp).map_err(|error| match undo.why_failed() {
                 Some(_) => cannot_save(&error),
                 None => error.into(),
             })?;
@@ -182,7 +277,7 @@ fn verify_hashes(source: &Source, progress: &dyn Progress) -> Result<Vec<Finding
 }
 
 fn check_device(
-    source: &Source,
+    source: &dyn Display,
     device: Arc<dyn Device>,
     options: &CheckOptions,
     needs_checksums: bool,
@@ -230,7 +325,7 @@ fn check_device(
 /// Returns the device cut to the length of the volume on it, the format, and the format's name: the named format, or
 /// else the recognised one.
 fn meant(
-    source: &Source,
+    source: &dyn Display,
     device: Arc<dyn Device>,
     format: Option<&str>,
 ) -> Result<(Arc<dyn Device>, &'static dyn Format, String)> {
@@ -261,6 +356,36 @@ pub struct Scrubbed {
 /// verifies it. Data that is damaged in one copy is repaired from another. The volume must not be open. If `progress` asks for the
 /// end, the report is of what was scrubbed until then, and says where to continue.
 ///
+/// ```
+/// use platter::{ScrubOptions, Silent};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[cfg(feature = "refs")] {
+/// # let directory = std::env::temp_dir().join(format!("platter-scrub-page-{}", std::process::id()));
+/// # std::fs::create_dir_all(&directory)?;
+/// # let image = directory.join("disk.img");
+/// # let options = platter::MakeOptions { size: Some(400 << 20), ..Default::default() };
+/// # platter::mkfs(&image, "refs+integrity", &options, &platter::Silent)?;
+/// let volume = platter::open_rw(&image)?; // image is "disk.img"
+/// volume.write("file", &[7; 1 << 20])?;
+/// volume.close()?;
+///
+/// // In parts, as a machine does that has other work.
+/// let mut options = ScrubOptions { limit: Some(512 << 10), ..ScrubOptions::default() };
+/// loop {
+///     let report = platter::scrub(&image, &options, &Silent)?.report;
+///     assert_eq!((report.found, report.lost), (0, 0));
+///     options.from = report.next;
+///     if options.from.is_none() {
+///         break;
+///     }
+/// }
+/// # std::fs::remove_dir_all(&directory)?;
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// [`Unsupported`](ErrorKind::Unsupported) if the format has no checksums; otherwise as [`check`].
 pub fn scrub(source: impl AsRef<Path>, options: &ScrubOptions, progress: &dyn Progress) -> Result<Scrubbed> {
@@ -281,7 +406,34 @@ pub fn scrub_source(
     let writes = options.salvage || source.kind == SourceKind::Mirror;
     let access = if writes { Access::Write { force: opening.unfinished } } else { Access::Read };
     let opening = DeviceOptions { access, caching: Caching::DirectIfPossible, ..opening.clone() };
-    let (device, format, name) = meant(source, open_device(source, &opening)?, None)?;
+    scrub_part(source, open_device(source, &opening)?, options, progress)
+}
+
+/// Like [`scrub`], for the volume on a device of the caller's, or on its only partition with one. The keys and the listener of
+/// `opening` count.
+///
+/// # Errors
+/// As [`scrub`].
+pub fn scrub_on(
+    device: Arc<dyn Device>,
+    options: &ScrubOptions,
+    opening: &DeviceOptions,
+    progress: &dyn Progress,
+) -> Result<Scrubbed> {
+    let name = device.name().to_string();
+    let writes = options.salvage || device.copies() > 1;
+    let access = if writes { Access::Write { force: false } } else { Access::Read };
+    let device = part_of(device, None, &DeviceOptions { access, ..opening.clone() })?;
+    scrub_part(&name, device, options, progress)
+}
+
+fn scrub_part(
+    source: &dyn Display,
+    device: Arc<dyn Device>,
+    options: &ScrubOptions,
+    progress: &dyn Progress,
+) -> Result<Scrubbed> {
+    let (device, format, name) = meant(source, device, None)?;
     let about = device.name().to_string();
     let report = format.scrub(device, options, progress).about(&about)?;
     Ok(Scrubbed { device: about, format: name, report })
@@ -290,11 +442,10 @@ pub fn scrub_source(
 /// Returns the device wrapped so that old content is saved before it is overwritten, and the path of the undo file.
 fn undo_device(source: &Source, whole: &Arc<dyn Device>, undo: &Undo) -> Result<(Arc<UndoDevice>, PathBuf)> {
     let path = match undo {
-        Undo::At(path) if path.exists() => {
-            let why = "is there already; an undo file is a new one";
-            return Err(Error::refused(ErrorKind::Exists, shown(path), why));
+        Undo::At(path) => {
+            refuse_existing(path)?;
+            path.clone()
         }
-        Undo::At(path) => path.clone(),
         Undo::Beside | Undo::Nowhere => default_undo(source)?,
     };
     let undo = UndoDevice::new(whole.clone(), &path, &source.to_string());
@@ -303,6 +454,16 @@ fn undo_device(source: &Source, whole: &Arc<dyn Device>, undo: &Undo) -> Result<
         None => undo,
     };
     Ok((Arc::new(undo), path))
+}
+
+fn refuse_existing(path: &Path) -> Result<()> {
+    match path.exists() {
+        true => {
+            let why = "is there already; an undo file is a new one";
+            Err(Error::refused(ErrorKind::Exists, shown(path), why))
+        }
+        false => Ok(()),
+    }
 }
 
 /// Returns the permissions and the group of an undo file, with which nobody can read in it what they cannot read in the

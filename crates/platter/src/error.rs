@@ -104,9 +104,12 @@ impl Error {
         if self.about == from { Error { about: to.into(), ..self } } else { self }
     }
 
-    /// What the error is about: a path on a volume, or a source as the caller named it.
+    /// What the error is about: a path on a volume, a source as the caller named it, or a device.
     pub fn about(&self) -> &str {
-        &self.about
+        match &self.cause {
+            Cause::System(SystemError::Device(error)) if self.about.is_empty() => error.device(),
+            _ => &self.about,
+        }
     }
 
     /// The kind of the failure.
@@ -259,7 +262,7 @@ impl From<Error> for io::Error {
     }
 }
 
-/// A device's errors contain its name, so `about` is empty.
+/// A device's errors contain its name.
 impl From<platter_device::Error> for Error {
     fn from(error: platter_device::Error) -> Error {
         Error { about: String::new(), cause: Cause::System(error.into()) }

@@ -52,7 +52,10 @@
 //! - [`Volume::copy_in`] and [`Volume::copy_out`] copy files and trees with everything that both sides can hold; [`copy`] does
 //!   so between any two places, and a listener is told of what is lost.
 //! - [`mkfs`] makes volumes, [`check`] finds and repairs damage, [`scrub`] verifies checksums, [`recover`] and
-//!   [`recover_to`] copy out what is left of a volume that no longer opens.
+//!   [`recover_to`] copy out what is left of a volume that no longer opens, [`undo()`] takes a repair back. Each tells a
+//!   [`Progress`] how far it has come, and asks it whether to end.
+//! - [`mirror`] says where the copies of a mirror stand, and brings them up to date.
+//! - [`check_on`], [`mkfs_on`] and their like do the same on a device that the caller implements.
 //! - An [`Error`] has values to decide by: its [`ErrorKind`], an errno, and for damage the structure, position,
 //!   expected and found content.
 //!
@@ -150,30 +153,36 @@ mod event;
 mod file;
 mod keys;
 mod make;
+pub mod mirror;
 pub mod nbd;
 mod node;
 mod opening;
 mod recover;
 mod shared;
 mod source;
+mod undo;
 mod volume;
 
-pub use check::{CheckOptions, Checked, Scrubbed, Undo, check, check_source, scrub, scrub_source};
+pub use check::{
+    CheckOptions, Checked, Scrubbed, Undo, check, check_on, check_source, scrub, scrub_on, scrub_source,
+};
 pub use directory::{DirEntry, ReadDir, Walk};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, Listener};
 pub use file::File;
 pub use keys::Keys;
-pub use make::{MakeOptions, make, mkfs};
+pub use make::{MakeOptions, make, mkfs, mkfs_on};
 pub use node::{DEEPEST, Held, names};
 pub use opening::{
     Access, DeviceOptions, IN_DOUBT, is_unfinished, look_at_copies, look_at_mirror, mirror_record,
     open_device, open_file, open_group, open_whole, part_of, refuse_beside_writer, refuse_in_doubt, stamp,
 };
 pub use recover::{
-    Pattern, RecoverOptions, RecoveredTo, Trouble, TroubleKind, kind_of, recover, recover_source, recover_to,
+    Pattern, RecoverOptions, RecoveredTo, Trouble, TroubleKind, kind_of, recover, recover_on, recover_source,
+    recover_to,
 };
 pub use source::{Source, SourceKind};
+pub use undo::{UndoOptions, Undone, undo, undo_on};
 pub use volume::{OpenOptions, Volume, open, open_rw};
 
 #[cfg(feature = "bitlocker")]

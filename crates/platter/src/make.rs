@@ -38,6 +38,24 @@ pub struct MakeOptions {
 ///
 /// After a failure, image files are as they were before: files that were made are removed again.
 ///
+/// ```
+/// use platter::{FormatOptions, MakeOptions, Silent};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[cfg(feature = "ntfs")] {
+/// # let directory = std::env::temp_dir().join(format!("platter-mkfs-page-{}", std::process::id()));
+/// # std::fs::create_dir_all(&directory)?;
+/// # let image = directory.join("disk.img");
+/// let format = FormatOptions { label: Some("DATA".into()), cluster: Some(4096), ..FormatOptions::default() };
+/// let options = MakeOptions { size: Some(16 << 20), format, ..MakeOptions::default() };
+/// platter::mkfs(&image, "ntfs", &options, &Silent)?; // image is "disk.img"
+/// assert_eq!(platter::open(&image)?.info()?.label, "DATA");
+/// # std::fs::remove_dir_all(&directory)?;
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// [`Protected`](ErrorKind::Protected) where content would be lost, [`InUse`](ErrorKind::InUse), [`CannotMake`](ErrorKind::CannotMake) and
 /// [`Unsupported`](ErrorKind::Unsupported) for options that the format does not support,
@@ -96,6 +114,34 @@ pub fn make(
         found_mirror(source, length)?;
     }
     Ok(device)
+}
+
+/// Like [`mkfs`], on a device of the caller's, which is taken as it is: whole, and at its size.
+///
+/// # Errors
+/// As [`mkfs`], and [`InvalidArgument`](ErrorKind::InvalidArgument) if `options` have a size.
+pub fn mkfs_on(
+    device: Arc<dyn Device>,
+    format: &str,
+    options: &MakeOptions,
+    progress: &dyn Progress,
+) -> Result<()> {
+    let format = known_format(format)?;
+    if options.size.is_some() {
+        let why = "has the size it has; a size can be given to images";
+        return Err(Error::refused(ErrorKind::InvalidArgument, device.name(), why));
+    }
+    let device = writable(device)?;
+    if !options.force {
+        refuse_contents(&*device)?;
+        refuse_any_data(&*device)?;
+    }
+    rehearse(format, device.clone(), &options.format)?;
+    if options.force {
+        wipe(&*device)?;
+    }
+    format.make(&*device, &options.format, progress).about(device.name())?;
+    Ok(device.flush()?)
 }
 
 /// Where a volume is to be made.

@@ -2,10 +2,11 @@
 
 use platter::copy::{Amount, CopyListener, Loss, Options};
 use platter::device::{Device, MemoryDevice, Sectors};
+use platter::mirror::{self, RebuildOptions};
 use platter::vfs::Integrity;
 use platter::{
-    Access, Change, CheckOptions, ErrorKind, Kind, MakeOptions, OpenOptions, RecoverOptions, Silent, Source,
-    Timestamp, Undo, Volume,
+    Access, Change, CheckOptions, ErrorKind, Kind, Listener, MakeOptions, OpenOptions, RecoverOptions,
+    Silent, Source, Timestamp, Undo, UndoOptions, Volume,
 };
 use std::io::{ErrorKind as HostError, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -448,4 +449,67 @@ fn trees_are_copied_with_what_both_sides_hold_and_losses_are_told() {
         let checked = platter::check(&image, &CheckOptions::default(), &Silent).unwrap();
         assert!(checked.report.is_clean(), "{format}: {:?}", checked.report.findings);
     }
+}
+
+#[test]
+fn what_takes_no_open_volume_works_on_a_device_of_the_caller() {
+    let place = Place::new("doors");
+    let device = Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL));
+    platter::mkfs_on(device.clone(), "fat", &MakeOptions::default(), &Silent).unwrap();
+    let again = platter::mkfs_on(device.clone(), "fat", &MakeOptions::default(), &Silent).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::Protected);
+    let writing = OpenOptions::new().access(Access::Write { force: false });
+    let volume = writing.open_on(device.clone(), "in memory").unwrap();
+    volume.write("a", b"text").unwrap();
+    volume.close().unwrap();
+    // A cluster is taken that belongs to no file.
+    let (mut boot, mut table) = (vec![0; 512], vec![0; 512]);
+    device.read_at(0, &mut boot).unwrap();
+    let at = u64::from(boot[14]) * 512;
+    device.read_at(at, &mut table).unwrap();
+    table[20] = 0xFF;
+    device.write_at(at, &table).unwrap();
+    let options = CheckOptions { repair: true, ..CheckOptions::default() };
+    let refused = platter::check_on(device.clone(), &options, &Silent).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    let undo = place.path("kept");
+    let options = CheckOptions { undo: Undo::At(undo.clone()), ..options };
+    let checked = platter::check_on(device.clone(), &options, &Silent).unwrap();
+    assert!(checked.report.repaired > 0 && checked.undo.is_some_and(|(path, _)| path == undo));
+    let undone = platter::undo_on(&undo, device.clone(), &UndoOptions::default(), &Silent).unwrap();
+    assert!(undone.blocks > 0 && undone.began.is_some());
+    let mut now = vec![0; 512];
+    device.read_at(at, &mut now).unwrap();
+    assert_eq!(now, table);
+    let to = place.path("to");
+    let recovered = platter::recover_on(device.clone(), &to, &RecoverOptions::default(), &Silent).unwrap();
+    // The file, and the cluster without one.
+    assert_eq!((recovered.saved, std::fs::read(to.join("a")).unwrap()), (2, b"text".to_vec()));
+    let none = platter::scrub_on(device, &Default::default(), &Default::default(), &Silent).unwrap_err();
+    assert_eq!(none.kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn a_rebuild_that_is_ended_leaves_the_copy_out() {
+    struct Ends;
+    impl platter::Progress for Ends {
+        fn progress(&self, _what: &'static str, _done: u64, _total: u64) {}
+
+        fn is_stopped(&self) -> bool {
+            true
+        }
+    }
+    let place = Place::new("rebuild");
+    let (a, b) = (place.path("a.img"), place.path("b.img"));
+    let source = format!("mirror:{},{}", a.display(), b.display());
+    let options = MakeOptions { size: Some(16 << 20), ..MakeOptions::default() };
+    platter::mkfs(&source, "ntfs", &options, &Silent).unwrap();
+    std::fs::remove_file(&b).unwrap();
+    let options = RebuildOptions::default();
+    assert_eq!(mirror::rebuild(&source, &options, &Ends).unwrap_err().kind(), ErrorKind::Stopped);
+    let status = mirror::status(&source, &Listener::default()).unwrap();
+    assert!(status.copies[0].is_current() && !status.copies[1].is_current());
+    assert_eq!(platter::open(&b).err().map(|error| error.kind()), Some(ErrorKind::Unfinished));
+    assert_eq!(mirror::rebuild(&source, &options, &Silent).unwrap(), 1);
+    assert_eq!(std::fs::read(&a).unwrap(), std::fs::read(&b).unwrap());
 }

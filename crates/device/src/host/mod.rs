@@ -34,8 +34,8 @@ use windows as files;
 
 pub use files::{
     FileId, cpu_times, directory_of_records, entry_id, file_id, free_space, host_string, integrity, is_disk,
-    make_link, name_of_disk, permissions, read_exact_at, read_some_at, set_integrity, sync_directory,
-    write_all_at,
+    make_link, make_with_mode, name_of_disk, permissions, read_exact_at, read_some_at, set_integrity,
+    sync_directory, write_all_at,
 };
 pub(crate) use files::{changed, integrity_of, kind, kind_of, make_private, set_integrity_of, share};
 #[cfg(target_os = "linux")]

@@ -87,6 +87,14 @@ pub fn permissions(path: &Path) -> Option<(u32, u32)> {
     fs::metadata(path).ok().map(|data| (data.mode() & 0o777, data.gid()))
 }
 
+/// Makes a file with these permissions, if there is none.
+pub fn make_with_mode(path: &Path, mode: u32) {
+    if let Ok(file) = File::options().write(true).create_new(true).mode(mode).open(path) {
+        // If this fails, the file has the permissions that the umask left.
+        let _ = file.set_permissions(fs::Permissions::from_mode(mode));
+    }
+}
+
 /// Makes a file that only its owner can read.
 pub(crate) fn make_private(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(0o600).open(path)

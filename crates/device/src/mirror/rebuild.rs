@@ -162,12 +162,13 @@ impl MirrorSet {
     }
 
     /// Copies the content of `from`, or of a current copy, over every copy that is not current, which then belongs to
-    /// the same set. `progress` is called with the number of bytes copied in each step. Returns the number of copies
-    /// rebuilt.
+    /// the same set. `progress` is called with the number of bytes copied in each step, and says whether to go on. Returns
+    /// the number of copies rebuilt.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if copies have diverged and `from` does not choose one, and if a copy is too short.
-    pub fn rebuild(mut self, from: Option<usize>, progress: &mut dyn FnMut(u64)) -> Result<usize> {
+    /// [`Error::Unusable`] if copies have diverged and `from` does not choose one, and if a copy is too short;
+    /// [`Error::Stopped`] if `progress` returned false: the copies are left out then until they are rebuilt.
+    pub fn rebuild(mut self, from: Option<usize>, progress: &mut dyn FnMut(u64) -> bool) -> Result<usize> {
         if from.is_none() {
             self.refuse_diverged()?;
         }

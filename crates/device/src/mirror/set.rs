@@ -508,7 +508,7 @@ impl MirrorSet {
         }
         for target in others() {
             for range in &ranges {
-                copy_over(&*source, &**target, range.clone(), &mut |_| ())?;
+                copy_over(&*source, &**target, range.clone(), &mut |_| true)?;
             }
             target.flush()?;
         }
@@ -607,20 +607,21 @@ fn is_hole(one: &dyn Device, two: &dyn Device, at: u64, length: u64) -> bool {
     one.next_data(at).min(two.next_data(at)) >= at + length
 }
 
-/// Copies a range from `source` to `target`, writing only what differs.
+/// Copies a range from `source` to `target`, writing only what differs, until `progress` says false.
 pub(super) fn copy_over(
     source: &dyn Device,
     target: &dyn Device,
     range: Range<u64>,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<()> {
     let (mut wanted, mut found) = (vec![0; PIECE as usize], vec![0; PIECE as usize]);
     let sector = u64::from(target.sectors().physical.max(source.sectors().logical)).max(4096);
+    let stopped = || Error::Stopped { device: target.name().into() };
     for (at, length) in pieces(range.start, range.end - range.start, PIECE) {
         let (wanted, found) = (&mut wanted[..length as usize], &mut found[..length as usize]);
         let at = range.start + at;
         if is_hole(source, target, at, length) {
-            progress(length);
+            progress(length).then_some(()).ok_or_else(stopped)?;
             continue;
         }
         source.read_at(at, wanted)?;
@@ -634,7 +635,7 @@ pub(super) fn copy_over(
                 }
             }
         }
-        progress(length);
+        progress(length).then_some(()).ok_or_else(stopped)?;
     }
     Ok(())
 }

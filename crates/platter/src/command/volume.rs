@@ -53,13 +53,8 @@ pub(super) fn device_options(access: Access, caching: Caching) -> DeviceOptions 
     DeviceOptions { access, caching, listener: listener(), unfinished: false, keys: keys() }
 }
 
-/// Opens an image file or block device, or several as a mirror. For writing, refuses one that this program has
-/// mounted.
-pub(super) fn open_device(image: &Path, access: Access) -> Result<Arc<dyn Device>, Failure> {
-    open_unfinished(image, access, false)
-}
-
-/// Like [`open_device`]; with `force` also a copy of a mirror whose rebuild was not completed.
+/// Opens an image file or block device, or several as a mirror; with `force` also a copy of a mirror whose rebuild was not
+/// completed. For writing, refuses one that this program has mounted.
 pub(super) fn open_unfinished(image: &Path, access: Access, force: bool) -> Result<Arc<dyn Device>, Failure> {
     let source = Source::whole(image)?;
     if access.writes() {

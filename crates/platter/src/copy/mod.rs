@@ -7,6 +7,51 @@
 //!
 //! [`Volume::copy_in`](crate::Volume::copy_in) and [`Volume::copy_out`](crate::Volume::copy_out) copy one path; a [`struct@Copy`]
 //! copies several, also between volumes.
+//!
+//! ```
+//! use platter::Error;
+//! use platter::Progress;
+//! use platter::copy::{CopyListener, Loss, Options};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[cfg(feature = "ntfs")] {
+//! # let directory = std::env::temp_dir().join(format!("platter-copy-page-{}", std::process::id()));
+//! # std::fs::create_dir_all(&directory)?;
+//! # let image = directory.join("disk.img");
+//! # let options = platter::MakeOptions { size: Some(16 << 20), ..Default::default() };
+//! # platter::mkfs(&image, "ntfs", &options, &platter::Silent)?;
+//! /// Prints what could not be copied, and what the target has no place for.
+//! struct Told;
+//!
+//! impl Progress for Told {
+//!     fn progress(&self, _step: &'static str, _done: u64, _total: u64) {}
+//! }
+//!
+//! impl CopyListener for Told {
+//!     fn failed(&self, error: &Error) {
+//!         eprintln!("{error}");
+//!     }
+//!
+//!     fn lost(&self, loss: Loss, at: &str) {
+//!         eprintln!("{at}: {}", loss.words().0);
+//!     }
+//! }
+//!
+//! # let photos = directory.join("photos");
+//! # std::fs::create_dir(&photos)?;
+//! # std::fs::write(photos.join("one.jpg"), b"content")?;
+//! let options = Options { recursive: true, ..Options::default() };
+//! let volume = platter::open_rw(&image)?; // image is "disk.img", photos a directory of the host
+//! let outcome = volume.copy_in(&photos, "photos", &options, &Told)?;
+//! assert_eq!((outcome.copied.files, outcome.failures), (1, 0));
+//! volume.copy_out("photos", directory.join("back"), &options, &Told)?;
+//! # assert_eq!(std::fs::read(directory.join("back/one.jpg"))?, b"content");
+//! volume.close()?;
+//! # std::fs::remove_dir_all(&directory)?;
+//! # }
+//! # Ok(())
+//! # }
+//! ```
 
 mod extras;
 mod host;

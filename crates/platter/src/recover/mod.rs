@@ -8,7 +8,7 @@ use crate::error::{About, Error, ErrorKind, Result, shown};
 use crate::event::Listener;
 use crate::keys::Keys;
 use crate::make::known_format;
-use crate::opening::{DeviceOptions, open_device};
+use crate::opening::{DeviceOptions, open_device, part_of};
 use crate::source::Source;
 use names::{Aside, Names};
 pub use pattern::Pattern;
@@ -24,6 +24,7 @@ use std::fmt;
 use std::fs::{self, File, FileTimes};
 use std::io::ErrorKind as HostError;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The options of recovering a volume.
@@ -140,6 +141,34 @@ impl fmt::Display for Trouble {
 /// Searches a device for what is left of a volume, and calls `visit` for everything that is found. Nothing is
 /// written. If no format recognises the device, each format searches it in turn.
 ///
+/// ```
+/// use platter::{RecoverOptions, Silent};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[cfg(feature = "ntfs")] {
+/// # let directory = std::env::temp_dir().join(format!("platter-recover-page-{}", std::process::id()));
+/// # std::fs::create_dir_all(&directory)?;
+/// # let image = directory.join("disk.img");
+/// # let options = platter::MakeOptions { size: Some(16 << 20), ..Default::default() };
+/// # platter::mkfs(&image, "ntfs", &options, &platter::Silent)?;
+/// # let volume = platter::open_rw(&image)?;
+/// # volume.write("letter.txt", b"kept")?;
+/// # volume.close()?;
+/// // A list of what could be copied; image is "disk.img".
+/// let mut found = Vec::new();
+/// platter::recover(&image, &RecoverOptions::default(), &Silent, &mut |one, data| {
+///     let mut start = [0; 4];
+///     let read = if one.size > 0 { data.read(0, &mut start)? } else { 0 };
+///     found.push((one.path.last().map(|name| name.to_string()), one.deleted, start[..read].to_vec()));
+///     Ok(())
+/// })?;
+/// assert!(found.contains(&(Some("letter.txt".into()), false, b"kept".to_vec())));
+/// # std::fs::remove_dir_all(&directory)?;
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// [`NotAVolume`](ErrorKind::NotAVolume) if nothing of any volume is found, [`Stopped`](ErrorKind::Stopped) if `progress` asks for
 /// the end, and the errors of `visit`.
@@ -180,7 +209,18 @@ fn search(
         unfinished: true,
         ..DeviceOptions::default()
     };
-    let device = open_device(source, &opening)?;
+    search_part(source, open_device(source, &opening)?, options, progress, begin, visit)
+}
+
+/// [`search`] on an open device; `source` is its name in errors.
+fn search_part(
+    source: &dyn fmt::Display,
+    device: Arc<dyn Device>,
+    options: &RecoverOptions,
+    progress: &dyn Progress,
+    begin: &mut dyn FnMut(&dyn Device) -> Result<()>,
+    visit: Visit<'_>,
+) -> Result<(String, RecoverReport)> {
     let name = device.name().to_string();
     begin(&*device)?;
     let recognised = platter_formats::recognise(&*device).ok().flatten();
@@ -223,6 +263,34 @@ fn search(
 /// become files named FILE:STREAM. No name leads out of the directory, and nothing is written through a link. As long as
 /// something is not copied whole, the directory has the file `.platter-recover`, by which the next call knows it.
 ///
+/// ```
+/// use platter::{Pattern, RecoverOptions, Silent, Source};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[cfg(feature = "ntfs")] {
+/// # let directory = std::env::temp_dir().join(format!("platter-recover-to-page-{}", std::process::id()));
+/// # std::fs::create_dir_all(&directory)?;
+/// # let image = directory.join("disk.img");
+/// # let options = platter::MakeOptions { size: Some(16 << 20), ..Default::default() };
+/// # platter::mkfs(&image, "ntfs", &options, &platter::Silent)?;
+/// # let volume = platter::open_rw(&image)?;
+/// # volume.write("photo.jpg", b"kept")?;
+/// # volume.close()?;
+/// let patterns = vec![Pattern::parse("*.jpg")?];
+/// let options = RecoverOptions { patterns, ..RecoverOptions::default() };
+/// let rescued = directory.join("rescued"); // image is "disk.img"
+/// let to = platter::recover_to(&Source::parse(&image)?, &rescued, &options, &Silent)?;
+/// for trouble in &to.troubles {
+///     println!("{trouble}");
+/// }
+/// assert_eq!((to.saved, to.failed, to.stopped), (1, 0, false));
+/// assert_eq!(std::fs::read(rescued.join("photo.jpg"))?, b"kept");
+/// # std::fs::remove_dir_all(&directory)?;
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// [`NotEmpty`](ErrorKind::NotEmpty) for the directory, and as [`recover`]; a directory that was made is removed again
 /// then if nothing is in it. Files that cannot be copied are reported.
@@ -231,6 +299,43 @@ pub fn recover_to(
     directory: &Path,
     options: &RecoverOptions,
     progress: &dyn Progress,
+) -> Result<RecoveredTo> {
+    copy_found(directory, options, progress, &mut |begin, visit| {
+        search(source, options, progress, begin, visit)
+    })
+}
+
+/// Like [`recover_to`], from the volume on a device of the caller's, or on its only partition with one.
+///
+/// # Errors
+/// As [`recover_to`].
+pub fn recover_on(
+    device: Arc<dyn Device>,
+    directory: &Path,
+    options: &RecoverOptions,
+    progress: &dyn Progress,
+) -> Result<RecoveredTo> {
+    let opening = DeviceOptions {
+        listener: options.listener.clone(),
+        keys: options.keys.clone(),
+        ..DeviceOptions::default()
+    };
+    copy_found(directory, options, progress, &mut |begin, visit| {
+        let part = part_of(device.clone(), None, &opening)?;
+        search_part(&device.name(), part, options, progress, begin, visit)
+    })
+}
+
+/// A search that calls its first argument with the device, and its second one for everything that is found.
+type Search<'s> =
+    dyn FnMut(&mut dyn FnMut(&dyn Device) -> Result<()>, Visit<'_>) -> Result<(String, RecoverReport)> + 's;
+
+/// Copies what a search finds to a directory.
+fn copy_found(
+    directory: &Path,
+    options: &RecoverOptions,
+    progress: &dyn Progress,
+    search: &mut Search<'_>,
 ) -> Result<RecoveredTo> {
     let (is_new, earlier) = make_root(directory)?;
     let mut writer = Writer {
@@ -262,7 +367,7 @@ pub fn recover_to(
             None => Record { length, ..Record::default() }.save(directory).about(shown(directory)),
         }
     };
-    let recovered = search(source, options, progress, &mut begin, &mut |found, data| writer.put(found, data));
+    let recovered = search(&mut begin, &mut |found, data| writer.put(found, data));
     writer.record.length = length;
     writer.finish(recovered, is_new)
 }

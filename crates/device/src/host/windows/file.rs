@@ -152,6 +152,9 @@ pub fn permissions(_path: &Path) -> Option<(u32, u32)> {
     None
 }
 
+/// The file is made by who writes to it.
+pub fn make_with_mode(_path: &Path, _mode: u32) {}
+
 /// Makes a file. It has the permissions that its directory gives it.
 pub(crate) fn make_private(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).open(path)

@@ -15,8 +15,8 @@ pub(crate) use device::{
 };
 pub use device::{file_behind, hardware, host_file_system};
 pub use file::{
-    FileId, entry_id, file_id, integrity, make_link, permissions, read_exact_at, read_some_at, set_integrity,
-    sync_directory, write_all_at,
+    FileId, entry_id, file_id, integrity, make_link, make_with_mode, permissions, read_exact_at,
+    read_some_at, set_integrity, sync_directory, write_all_at,
 };
 pub(crate) use file::{
     changed, integrity_of, kind, kind_of, make_private, make_sparse, open, open_unnamed, set_integrity_of,

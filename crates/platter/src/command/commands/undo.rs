@@ -1,11 +1,13 @@
 //! `platter undo`
 
 use crate::command::failure::{Failure, Outcome, shown, tell};
+use crate::command::image::listener;
 use crate::command::interrupt;
 use crate::command::output::{Output, grouped, local_time};
-use crate::command::volume::open_device;
+use crate::command::progress::{Bar, Unit};
+use crate::command::volume::refuse_any_mounted;
 use clap::Args;
-use platter::{Access, Source, stamp};
+use platter::{Source, UndoOptions};
 use platter_device::UndoFile;
 use std::path::PathBuf;
 
@@ -33,14 +35,8 @@ impl Arguments {
         if UndoFile::is_unbegun(&self.file) {
             return self.tell_of_nothing();
         }
-        let mut undo = UndoFile::open(&self.file)?;
-        // The stamp is read first: opening the image for writing may be noted in the record of a mirror, which is no
-        // write to the image.
-        let stamp = stamp(&Source::whole(&self.image)?);
-        let device = open_device(&self.image, Access::Write { force: self.force })?;
-        let began = shown_time(undo.time());
-        let was_cut_off = undo.stamp().is_none();
-        if undo.is_read_only() {
+        refuse_any_mounted(&Source::whole(&self.image)?)?;
+        if UndoFile::open(&self.file)?.is_read_only() {
             tell(format_args!(
                 "platter: {}: cannot be written to; if this is interrupted, --force lets it go on",
                 shown(&self.file)
@@ -52,10 +48,12 @@ impl Arguments {
             shown(&self.file)
         );
         interrupt::end_at_once(move || left.clone());
-        let restored = undo.restore(&*device, &stamp, self.force)?;
+        let options = UndoOptions { force: self.force, listener: listener() };
+        let undone = platter::undo(&self.file, &self.image, &options, &Bar::new(Unit::Steps))?;
+        let began = undone.began.map(|time| local_time(time.into())).unwrap_or_default();
         let mut output = Output::new();
         let image = shown(&self.image);
-        match restored.blocks {
+        match undone.blocks {
             0 => output
                 .line(format_args!("{image}: holds what it did before the repair of {began} already"))?,
             blocks => output.line(format_args!(
@@ -64,18 +62,16 @@ impl Arguments {
             ))?,
         }
         output.finish()?;
-        if undo.unused() > 0 && was_cut_off {
+        if undone.unused > 0 && undone.was_cut_off {
             tell(format_args!(
                 "platter: {}: the last {} bytes are no whole record: the repair was cut off there, or the file is damaged",
                 shown(&self.file),
-                grouped(undo.unused())
+                grouped(undone.unused)
             ));
         }
-        if restored.unknown > 0 {
-            let why = format!(
-                "{} blocks could not be read before they were overwritten, and stay",
-                restored.unknown
-            );
+        if undone.unknown > 0 {
+            let why =
+                format!("{} blocks could not be read before they were overwritten, and stay", undone.unknown);
             return Err(Failure::new(image, why));
         }
         Ok(0)
@@ -92,9 +88,4 @@ impl Arguments {
         output.finish()?;
         Ok(0)
     }
-}
-
-/// Returns the time at which a repair began, in local time.
-fn shown_time(time: std::time::SystemTime) -> String {
-    local_time(time.into())
 }

@@ -1,4 +1,4 @@
-//! What the program asks of the operating system: signals, the permissions of a file, and sockets with a path. One module
+//! What the program asks of the operating system: signals and sockets with a path. One module
 //! for each system, both with the same functions. What copying asks is in [`platter::copy`]; what needs `unsafe` is in
 //! [`platter_device::host`].
 
@@ -10,13 +10,11 @@ mod socket;
 mod windows;
 
 #[cfg(unix)]
-pub(super) use posix::{begin, exit, keep_memory, make_with_mode, mode, on_signals, terminal_has_gone};
+pub(super) use posix::{begin, exit, keep_memory, on_signals, terminal_has_gone};
 #[cfg(unix)]
 pub(super) use socket::listen_at;
 #[cfg(windows)]
-pub(super) use windows::{
-    begin, exit, keep_memory, listen_at, make_with_mode, mode, on_signals, terminal_has_gone,
-};
+pub(super) use windows::{begin, exit, keep_memory, listen_at, on_signals, terminal_has_gone};
 
 use std::io::{Read, Result, Write};
 

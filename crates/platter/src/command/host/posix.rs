@@ -1,11 +1,8 @@
 //! What all systems of POSIX have in common.
 
-use platter_vfs::linux::mode as bits;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
-use std::fs::{self, Metadata, OpenOptions};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::fs;
 use std::sync::Arc;
 
 /// Prepares the process.
@@ -53,19 +50,6 @@ pub(crate) fn terminal_has_gone() -> bool {
 /// Ends the process at once.
 pub(crate) fn exit(code: u8) -> ! {
     signal_hook::low_level::exit(code.into())
-}
-
-/// The permissions of a file.
-pub(crate) fn mode(metadata: &Metadata) -> Option<u32> {
-    Some(metadata.mode() & bits::PERMISSIONS)
-}
-
-/// Makes a file with these permissions, if there is none.
-pub(crate) fn make_with_mode(path: &Path, mode: u32) {
-    if let Ok(file) = OpenOptions::new().write(true).create_new(true).mode(mode).open(path) {
-        // If this fails, the file has the permissions that the umask left.
-        let _ = file.set_permissions(fs::Permissions::from_mode(mode));
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! Windows has no signals and no permissions of POSIX.
+//! Windows has no signals of POSIX.
 
 use super::Listening;
 use platter_device::host;
-use std::fs::Metadata;
 use std::io;
 use std::path::Path;
 
@@ -31,14 +30,6 @@ pub(crate) fn terminal_has_gone() -> bool {
 pub(crate) fn exit(code: u8) -> ! {
     std::process::exit(code.into())
 }
-
-/// There are no permissions of POSIX.
-pub(crate) fn mode(_metadata: &Metadata) -> Option<u32> {
-    None
-}
-
-/// The file is made by who writes to it.
-pub(crate) fn make_with_mode(_path: &Path, _mode: u32) {}
 
 /// Clients reach a port only.
 pub(crate) fn listen_at(_path: &Path) -> io::Result<Box<dyn Listening>> {
