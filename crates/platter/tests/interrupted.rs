@@ -157,7 +157,7 @@ fn mkfs_leaves_no_half_volume() {
         ("fat32", "64M", "overwriting clusters=1048576"),
         ("exfat", "64M", "overwriting clusters=1048576"),
         ("ntfs", "64M", "overwriting clusters=1048576"),
-        ("refs", "400M", "overwriting every cluster=4194304"),
+        ("refs", "400M", "overwriting clusters=4194304"),
     ] {
         let place = Place::new(&format!("interrupted-mkfs-{format}"));
         let (_, said) = interrupted(&place, step, &format!("mkfs {format} new.img --size {size} --full"));

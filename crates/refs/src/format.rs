@@ -215,7 +215,7 @@ fn wipe(device: &dyn Device, geometry: &Geometry, full: bool, progress: &dyn Pro
             let piece = PIECE.min(length - at);
             device.write_at(at, &zeroes[..piece as usize])?;
             at += piece;
-            progress.step("overwriting every cluster", at, length)?;
+            progress.step("overwriting clusters", at, length)?;
         }
         return Ok(());
     }

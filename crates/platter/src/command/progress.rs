@@ -28,18 +28,21 @@ pub(super) enum Unit {
     Steps,
 }
 
+/// What every bar of this program looks like: the part that is done, what is done, and the rest of the time.
+pub(super) fn style(what: &str) -> ProgressStyle {
+    let template = format!("{{bar:24}} {{percent:>3}} %  {what}  ({{eta}} left)");
+    ProgressStyle::with_template(&template).expect("the templates are fixed")
+}
+
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Bar {
     pub(super) fn new(unit: Unit) -> Bar {
-        let template = match unit {
-            Unit::Bytes => {
-                "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} ETA {eta}"
-            }
-            Unit::Steps => "{msg} {wide_bar} {percent}% ETA {eta}",
-        };
         let bar = ProgressBar::hidden();
-        bar.set_style(ProgressStyle::with_template(template).expect("the template is fixed"));
+        bar.set_style(style(match unit {
+            Unit::Bytes => "{msg}, {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}",
+            Unit::Steps => "{msg}",
+        }));
         let terminal = std::io::stderr().is_terminal();
         let last = Mutex::new(("", 0, 0));
         Bar { bar, started: Instant::now(), terminal, visible: AtomicBool::new(false), last }
@@ -71,7 +74,10 @@ impl Bar {
 
 impl Progress for Bar {
     fn progress(&self, what: &'static str, done: u64, total: u64) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = (what, done, total);
+        let last = std::mem::replace(
+            &mut *self.last.lock().unwrap_or_else(PoisonError::into_inner),
+            (what, done, total),
+        );
         interrupt::test_at(what, done);
         if !self.terminal || self.started.elapsed() < PATIENCE {
             return;
@@ -82,6 +88,10 @@ impl Progress for Bar {
         self.bar.set_message(what);
         self.bar.set_length(total);
         self.bar.set_position(done);
+        // Another step, or the next file, begins: how fast the one before was says nothing of it.
+        if last.0 != what || done < last.1 {
+            self.bar.reset_eta();
+        }
     }
 
     fn is_stopped(&self) -> bool {

@@ -2,7 +2,8 @@
 
 use crate::command::failure::{harmless, tell};
 use crate::command::interrupt;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::command::progress::style;
+use indicatif::{ProgressBar, ProgressDrawTarget};
 use platter_lab::workload::Case;
 use platter_lab::{Measured, Observer, Workload};
 use std::io::IsTerminal;
@@ -21,10 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 impl Meter {
     pub(crate) fn new() -> Meter {
-        let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}  ({eta} left)")
-            .expect("a constant template is valid");
         let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(8));
-        bar.set_style(style);
+        bar.set_style(style("{msg}"));
         interrupt::listen();
         let is_seen = std::io::stderr().is_terminal();
         Meter { bar, spoken: (!is_seen).then(|| Mutex::new(Instant::now())) }
