@@ -91,6 +91,11 @@ int platter_open_directory(platter_volume *volume, const char *path, platter_dir
 int platter_read_directory(platter_directory *directory, struct platter_entry *entry);
 void platter_close_directory(platter_directory *directory);
 
+/* Lists everything below a directory, each directory before its own entries. The name of an entry is its path, which begins
+ * with that of the directory. If a directory cannot be read, platter_read_directory returns its error once, and can be called
+ * again for what follows. */
+int platter_walk(platter_volume *volume, const char *path, platter_directory **directory);
+
 /* Opens a file or, if stream is not NULL, the named stream of that name. "how" is a combination of the flags above. */
 int platter_open_file(platter_volume *volume, const char *path, const char *stream, int how, platter_file **file);
 
@@ -117,6 +122,12 @@ int platter_check(const char *source, int repair, uint64_t *found);
 
 /* The same for an encrypted volume. */
 int platter_check_encrypted(const char *source, int repair, const struct platter_keys *keys, uint64_t *found);
+
+/* Copies what can still be read of a volume to a directory that is empty, does not exist, or holds what an earlier call copied
+ * that did not come to its end. Nothing is written to the source; keys may be NULL. Sets *saved to the number of files in the
+ * directory, and *lost to that of files and directories that are missing, are not whole or may be wrong. */
+int platter_recover(const char *source, const char *directory, const struct platter_keys *keys, uint64_t *saved,
+                    uint64_t *lost);
 
 #ifdef __cplusplus
 }

@@ -10,8 +10,8 @@ mod call;
 use call::{Failure, answer, given, here, text};
 use libc::{c_char, c_int, c_void};
 use platter::{
-    Access, CheckOptions, ErrorKind, Kind, MakeOptions, OpenOptions, ReadDir, Silent, Timestamp,
-    Volume as Inner,
+    Access, CheckOptions, DirEntry, ErrorKind, Kind, MakeOptions, OpenOptions, RecoverOptions, Silent,
+    Source, Timestamp, Volume as Inner,
 };
 use std::ffi::CString;
 use std::path::Path;
@@ -23,7 +23,18 @@ pub struct Volume(Inner);
 pub struct File(platter::File);
 
 /// A listing under way, and the name of the last entry, to which the `name` of that [`Entry`] points.
-pub struct Directory(ReadDir, CString);
+pub struct Directory {
+    entries: Box<dyn Iterator<Item = platter::Result<DirEntry>>>,
+    /// Whether an entry is called by its path, because it may be in any directory below.
+    by_path: bool,
+    name: CString,
+}
+
+impl Directory {
+    fn new(entries: impl Iterator<Item = platter::Result<DirEntry>> + 'static, by_path: bool) -> Directory {
+        Directory { entries: Box::new(entries), by_path, name: CString::default() }
+    }
+}
 
 /// The attributes of a file or directory.
 #[repr(C)]
@@ -303,7 +314,26 @@ pub unsafe extern "C" fn platter_open_directory(
         // SAFETY: the caller guarantees that each of the three pointers is NULL or valid.
         let (volume, path, place) = unsafe { (here(volume)?, text(path)?, given(directory)?) };
         let listing = volume.0.read_dir(path)?;
-        *place = Box::into_raw(Box::new(Directory(listing, CString::default())));
+        *place = Box::into_raw(Box::new(Directory::new(listing, false)));
+        Ok(0)
+    })
+}
+
+/// Begins to list everything below a directory.
+///
+/// # Safety
+/// As [`platter_open_directory`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_walk(
+    volume: *mut Volume,
+    path: *const c_char,
+    directory: *mut *mut Directory,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller guarantees that each of the three pointers is NULL or valid.
+        let (volume, path, place) = unsafe { (here(volume)?, text(path)?, given(directory)?) };
+        let walk = volume.0.walk(path)?;
+        *place = Box::into_raw(Box::new(Directory::new(walk, true)));
         Ok(0)
     })
 }
@@ -317,10 +347,10 @@ pub unsafe extern "C" fn platter_read_directory(directory: *mut Directory, entry
     answer(|| {
         // SAFETY: the caller guarantees that each of the two pointers is NULL or valid, and that no other thread uses
         // the listing.
-        let (Directory(listing, name), place) = unsafe { (given(directory)?, given(entry)?) };
-        let Some(next) = listing.next().transpose()? else { return Ok(0) };
+        let (Directory { entries, by_path, name }, place) = unsafe { (given(directory)?, given(entry)?) };
+        let Some(next) = entries.next().transpose()? else { return Ok(0) };
         // A name that contains a zero, which no format allows, is cut off there.
-        let bytes = next.name().to_bytes();
+        let bytes = if *by_path { bytes_of(next.path()).to_vec() } else { next.name().to_bytes() };
         let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
         *name = CString::new(&bytes[..end]).unwrap_or_default();
         *place = Entry { name: name.as_ptr(), stat: Stat::from(next.metadata()) };
@@ -331,12 +361,12 @@ pub unsafe extern "C" fn platter_read_directory(directory: *mut Directory, entry
 /// Ends a listing and frees its handle.
 ///
 /// # Safety
-/// `directory` is NULL or came from [`platter_open_directory`] and is not used again.
+/// `directory` is NULL or came from [`platter_open_directory`] or [`platter_walk`] and is not used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn platter_close_directory(directory: *mut Directory) {
     answer(|| {
         if !directory.is_null() {
-            // SAFETY: the pointer came from `Box::into_raw` in `platter_open_directory`, and the caller does not use it
+            // SAFETY: the pointer came from `Box::into_raw` in one of these two functions, and the caller does not use it
             // again.
             drop(unsafe { Box::from_raw(directory) });
         }
@@ -548,4 +578,34 @@ fn checked(source: &Path, repair: c_int, keys: platter::Keys) -> Result<u64, Fai
     let options = CheckOptions { repair: repair != 0, keys, ..CheckOptions::default() };
     let report = platter::check(source, &options, &Silent)?.report;
     Ok(report.found - report.notices)
+}
+
+/// Copies out what is left of a volume.
+///
+/// # Safety
+/// `source` and `directory` are NULL or strings, `keys` is NULL or keys of which each is NULL or a string, `saved` and `lost`
+/// are NULL or places for numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn platter_recover(
+    source: *const c_char,
+    directory: *const c_char,
+    keys: *const Keys,
+    saved: *mut u64,
+    lost: *mut u64,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller guarantees that each of the four pointers is NULL or valid.
+        let (source, directory, saved, lost) =
+            unsafe { (text(source)?, text(directory)?, given(saved)?, given(lost)?) };
+        let keys = match keys.is_null() {
+            true => platter::Keys::new(),
+            // SAFETY: the pointer is not NULL, and the caller guarantees that it is valid then.
+            false => unsafe { keys_of(keys)? },
+        };
+        let options = RecoverOptions { keys, ..RecoverOptions::default() };
+        let to = platter::recover_to(&Source::parse(source)?, directory, &options, &Silent)?;
+        *saved = to.saved;
+        *lost = to.report.lost.len() as u64 + to.kinds.iter().map(|kind| kind.files).sum::<u64>();
+        Ok(0)
+    })
 }

@@ -34,12 +34,28 @@ static int list(platter_volume *volume, const char *path) {
     return count;
 }
 
+static int walk(platter_volume *volume) {
+    platter_directory *all;
+    struct platter_entry entry;
+    int got, count = 0, is_below = 0;
+    must(platter_walk(volume, "/", &all), "walk");
+    while ((got = platter_read_directory(all, &entry)) > 0) {
+        is_below |= strcmp(entry.name, "/directory/below") == 0;
+        count++;
+    }
+    must(got, "walk on");
+    platter_close_directory(all);
+    expect(is_below, "an entry is called by its path");
+    return count;
+}
+
 int main(int arguments, char **argument) {
     static char data[100000], back[100001];
     platter_volume *volume = NULL;
     platter_file *file = NULL;
     struct platter_stat stat;
-    uint64_t found = 1;
+    char to[1000];
+    uint64_t found = 1, saved = 0;
     const char *image = argument[1];
 
     expect(arguments == 2, "one argument");
@@ -56,12 +72,14 @@ int main(int arguments, char **argument) {
     must(platter_write(file, 0, "beside", 6), "write a stream");
     platter_close_file(file);
     must(platter_rename(volume, "directory/file", "moved"), "rename");
+    must(platter_open_file(volume, "directory/below", NULL, PLATTER_CREATE, &file), "create another");
+    platter_close_file(file);
     must(platter_sync(volume), "sync");
     must(platter_close(volume), "close");
 
     must(platter_open(image, 0, &volume), "open again");
     expect(list(volume, "/") == 2, "two entries in the root");
-    expect(list(volume, "directory") == 0, "none in the directory");
+    expect(list(volume, "directory") == 1, "one in the directory");
     must(platter_stat_path(volume, "moved", &stat), "stat");
     expect(stat.kind == PLATTER_FILE && stat.size == 100001 && stat.links == 1 && stat.modified > 0, "its facts");
     must(platter_open_file(volume, "moved", NULL, 0, &file), "open a file");
@@ -79,9 +97,14 @@ int main(int arguments, char **argument) {
     expect(platter_stat_path(volume, NULL, &stat) == -EINVAL, "no path");
     expect(platter_sync(NULL) == -EINVAL, "no volume");
     expect(platter_mkdir(volume, "x") == -EROFS, "a directory on a read-only volume");
+    expect(walk(volume) == 3, "a directory with a file in it, and another file");
     must(platter_close(volume), "close again");
     must(platter_check(image, 0, &found), "check");
     expect(found == 0, "no damage");
+    snprintf(to, sizeof to, "%s.to", image);
+    must(platter_recover(image, to, NULL, &saved, &found), "recover");
+    expect(saved == 2 && found == 0, "both files");
+    expect(platter_recover(image, NULL, NULL, &saved, &found) == -EINVAL, "no directory");
     puts("done");
     return 0;
 }
