@@ -1,4 +1,4 @@
-"""ReFS, NTFS, exFAT and FAT volumes: open an image, walk, read, write, check, recover."""
+"""ReFS, NTFS, exFAT and FAT volumes: open an image, walk, read, write, check, scrub, recover."""
 
 from importlib import metadata as _metadata
 
@@ -11,7 +11,30 @@ from ._errors import (
     NotFoundError,
     NotPermittedError,
 )
-from ._platter import CheckReport, Copied, Entry, Finding, Info, Recovered, Stat, Stream, check, mkfs, recover
+from ._platter import (
+    CheckReport,
+    Copied,
+    Damaged,
+    Entry,
+    Finding,
+    Info,
+    MirrorCopy,
+    MirrorStatus,
+    Recovered,
+    ScrubReport,
+    Stat,
+    Stream,
+    Undone,
+    check,
+    mirror_add,
+    mirror_drop,
+    mirror_rebuild,
+    mirror_status,
+    mkfs,
+    recover,
+    scrub,
+    undo,
+)
 from ._volume import File, Volume, open
 
 #: The version of the package, such as "0.1.0".
@@ -25,6 +48,7 @@ __all__ = [
     "CheckReport",
     "Copied",
     "DamageError",
+    "Damaged",
     "Entry",
     "Error",
     "ExistsError",
@@ -32,16 +56,26 @@ __all__ = [
     "Finding",
     "Info",
     "IsADirectory",
+    "MirrorCopy",
+    "MirrorStatus",
     "NotADirectory",
     "NotFoundError",
     "NotPermittedError",
     "Recovered",
+    "ScrubReport",
     "Stat",
     "Stream",
+    "Undone",
     "Volume",
     "__version__",
     "check",
+    "mirror_add",
+    "mirror_drop",
+    "mirror_rebuild",
+    "mirror_status",
     "mkfs",
     "open",
     "recover",
+    "scrub",
+    "undo",
 ]

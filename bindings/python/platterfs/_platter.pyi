@@ -1,12 +1,15 @@
 """The part of the package that is written in Rust."""
 
 import os
-from typing import BinaryIO, Iterator, Literal, Optional, Sequence, Union
+import pathlib
+from typing import BinaryIO, Callable, Iterator, Literal, Optional, Sequence, Union
 from typing_extensions import Self
 
 Path = Union[str, "os.PathLike[str]"]
 Source = Union[Path, BinaryIO]
 Kind = Literal["file", "directory", "symlink"]
+#: Called with what is done of a step, all of it (0 if that is not known), and the name of the step.
+Progress = Callable[[int, int, str], object]
 
 class Stat:
     @property
@@ -86,7 +89,7 @@ class CheckReport:
     @property
     def directories(self) -> int: ...
     @property
-    def undo(self) -> Optional[str]: ...
+    def undo(self) -> Optional[pathlib.Path]: ...
 
 class Copied:
     @property
@@ -120,6 +123,72 @@ class Recovered:
     @property
     def lost(self) -> list[tuple[str, str]]: ...
 
+class Damaged(Finding):
+    @property
+    def start(self) -> Optional[int]: ...
+    @property
+    def end(self) -> Optional[int]: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def copies(self) -> list[int]: ...
+
+class ScrubReport:
+    @property
+    def format(self) -> str: ...
+    @property
+    def damaged(self) -> list[Damaged]: ...
+    @property
+    def found(self) -> int: ...
+    @property
+    def repaired(self) -> int: ...
+    @property
+    def lost(self) -> int: ...
+    @property
+    def metadata(self) -> int: ...
+    @property
+    def data(self) -> int: ...
+    @property
+    def compared(self) -> int: ...
+    @property
+    def copies(self) -> int: ...
+    @property
+    def clean(self) -> bool: ...
+    @property
+    def next(self) -> Optional[str]: ...
+    @property
+    def removed(self) -> list[str]: ...
+    @property
+    def not_removed(self) -> list[tuple[str, str]]: ...
+
+class MirrorCopy:
+    @property
+    def name(self) -> str: ...
+    @property
+    def standing(self) -> Literal["current", "damaged", "left-out", "diverged"]: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def sessions(self) -> Optional[int]: ...
+    @property
+    def identified(self) -> bool: ...
+
+class MirrorStatus:
+    @property
+    def copies(self) -> list[MirrorCopy]: ...
+    @property
+    def unclosed(self) -> bool: ...
+    @property
+    def whole(self) -> bool: ...
+
+class Undone:
+    @property
+    def began_ns(self) -> Optional[int]: ...
+    @property
+    def blocks(self) -> int: ...
+    @property
+    def unknown(self) -> int: ...
+
 class Handle:
     def read_at(self, offset: int, length: int) -> bytes: ...
     def write_at(self, offset: int, data: bytes) -> None: ...
@@ -150,9 +219,17 @@ class Volume:
     def read(self, path: Path) -> bytes: ...
     def write(self, path: Path, data: bytes) -> None: ...
     def copy_in(
-        self, source: Path, path: Path, *, replace_read_only: bool = False, keep_what_is_there: bool = False
+        self,
+        source: Path,
+        path: Path,
+        *,
+        replace_read_only: bool = False,
+        keep_what_is_there: bool = False,
+        progress: Optional[Progress] = None,
     ) -> Copied: ...
-    def copy_out(self, path: Path, target: Path, *, keep_what_is_there: bool = False) -> Copied: ...
+    def copy_out(
+        self, path: Path, target: Path, *, keep_what_is_there: bool = False, progress: Optional[Progress] = None
+    ) -> Copied: ...
     def mkdir(self, path: Path) -> None: ...
     def makedirs(self, path: Path) -> None: ...
     def remove(self, path: Path) -> None: ...
@@ -169,24 +246,69 @@ class Volume:
     def sync(self) -> None: ...
     def close(self) -> None: ...
 
-def mkfs(source: Path, format: str, *, size: Optional[int] = None, label: Optional[str] = None, cluster: Optional[int] = None, integrity: Optional[bool] = None, force: bool = False) -> None: ...
+def mkfs(
+    source: Source,
+    format: str,
+    *,
+    size: Optional[int] = None,
+    label: Optional[str] = None,
+    cluster: Optional[int] = None,
+    integrity: Optional[bool] = None,
+    version: Optional[str] = None,
+    checksum: Optional[str] = None,
+    serial: Optional[int] = None,
+    align: Optional[int] = None,
+    mft_record: Optional[int] = None,
+    compress: Optional[bool] = None,
+    full: bool = False,
+    force: bool = False,
+    progress: Optional[Progress] = None,
+) -> None: ...
 def check(
-    source: Path,
+    source: Source,
     *,
     repair: bool = False,
     data: bool = False,
+    surface: bool = False,
     format: Optional[str] = None,
+    undo: Union[Path, bool, None] = None,
+    force: bool = False,
+    progress: Optional[Progress] = None,
     password: Optional[str] = None,
     recovery_key: Optional[str] = None,
     key_file: Optional[Path] = None,
 ) -> CheckReport: ...
+def undo(
+    file: Path, source: Source, *, force: bool = False, progress: Optional[Progress] = None
+) -> Undone: ...
+def scrub(
+    source: Source,
+    *,
+    rate: Optional[int] = None,
+    limit: Optional[int] = None,
+    start: Optional[str] = None,
+    checksums_only: bool = False,
+    salvage: bool = False,
+    progress: Optional[Progress] = None,
+    password: Optional[str] = None,
+    recovery_key: Optional[str] = None,
+    key_file: Optional[Path] = None,
+) -> ScrubReport: ...
 def recover(
-    source: Path,
+    source: Source,
     directory: Path,
     *,
     format: Optional[str] = None,
     patterns: Sequence[str] = (),
+    skip_damaged: bool = False,
+    progress: Optional[Progress] = None,
     password: Optional[str] = None,
     recovery_key: Optional[str] = None,
     key_file: Optional[Path] = None,
 ) -> Recovered: ...
+def mirror_status(source: Path) -> MirrorStatus: ...
+def mirror_rebuild(
+    source: Path, *, keep: Optional[Path] = None, force: bool = False, progress: Optional[Progress] = None
+) -> int: ...
+def mirror_add(source: Path, image: Path, *, force: bool = False, progress: Optional[Progress] = None) -> int: ...
+def mirror_drop(source: Path, image: Path, *, force: bool = False) -> None: ...

@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyBytes;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A device that reads, and writes if `writable` is set, with the methods `seek`, `read` and `write` of a Python
 /// object. The object has one file position, so only one call at a time uses it.
@@ -51,9 +52,39 @@ impl ObjectDevice {
         Python::attach(|python| {
             let object = self.object.lock_py_attached(python).unwrap_or_else(PoisonError::into_inner);
             call(object.bind(python)).map_err(|error| {
-                Error::io(&self.name, operation, offset, length as u64, io::Error::other(error.to_string()))
+                Error::io(&self.name, operation, offset, length as u64, failure(python, &error))
             })
         })
+    }
+}
+
+/// An exception of the object as an error of the system: with its `errno`, if it is an `OSError` that has one.
+fn failure(python: Python<'_>, error: &PyErr) -> io::Error {
+    let number = || error.value(python).getattr("errno").ok()?.extract::<i32>().ok();
+    match error.is_instance_of::<pyo3::exceptions::PyOSError>(python).then(number).flatten() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::other(error.to_string()),
+    }
+}
+
+/// What a program names as a source.
+pub enum Origin {
+    /// A file object.
+    Object(Arc<ObjectDevice>),
+    /// Everything else: a path, `IMAGE@N` or `mirror:IMAGE,IMAGE`.
+    Path(PathBuf),
+}
+
+impl Origin {
+    /// What a Python object means; `writes` says whether a file object is written to.
+    ///
+    /// # Errors
+    /// The exceptions that the object raises, and a `TypeError` if it is neither a path nor a file object.
+    pub fn new(source: &Bound<'_, PyAny>, writes: bool) -> PyResult<Origin> {
+        if source.hasattr("read")? && source.hasattr("seek")? {
+            return Ok(Origin::Object(Arc::new(ObjectDevice::new(source, writes)?)));
+        }
+        Ok(Origin::Path(source.extract()?))
     }
 }
 

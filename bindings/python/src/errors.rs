@@ -1,9 +1,10 @@
 //! Errors of the library as Python exceptions.
 
-use platter::Progress;
+use platter::{Keys, Progress};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Returns the exception for an error: `platterfs._errors.make` chooses its class.
@@ -24,34 +25,65 @@ pub fn freely<T: Send>(python: Python<'_>, call: impl FnOnce() -> platter::Resul
     python.detach(call).map_err(|error| raised(&error))
 }
 
-/// Whether a signal handler of Python has raised an exception.
-struct Asked(AtomicBool);
+/// What a long call has told last, and whether it is to end.
+#[derive(Default)]
+pub struct Working {
+    is_asked: Arc<AtomicBool>,
+    last: Mutex<Option<Standing>>,
+}
 
-impl Progress for Asked {
-    fn progress(&self, _what: &'static str, _done: u64, _total: u64) {}
+/// The step, the units of it that are done, and all of them.
+type Standing = (&'static str, u64, u64);
 
-    fn is_stopped(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+impl Working {
+    /// The same keys, of which the search for the right one ends when the call is to end.
+    pub fn with(&self, keys: Keys) -> Keys {
+        let is_asked = self.is_asked.clone();
+        keys.stopped_by(move || is_asked.load(Ordering::Relaxed))
+    }
+
+    /// Takes what was told last; `None` if nothing was since the last call.
+    fn news(&self) -> Option<Standing> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Tells a program's function what is new.
+    fn tell(&self, listener: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        match (listener, self.news()) {
+            (Some(listener), Some((step, done, total))) => listener.call1((done, total, step)).map(drop),
+            _ => Ok(()),
+        }
     }
 }
 
-/// Like [`freely`], for what takes long: the library works in a thread of its own, while this one lets Python handle signals.
-/// If a handler raises an exception, as that of Ctrl-C does, the library ends at its next safe point, and the
-/// exception is returned.
+impl Progress for Working {
+    fn progress(&self, what: &'static str, done: u64, total: u64) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((what, done, total));
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_asked.load(Ordering::Relaxed)
+    }
+}
+
+/// Like [`freely`], for what takes long: the library works in a thread of its own, while this one lets Python handle signals
+/// and calls `listener`, the program's function, with what is new. If either raises an exception, as the handler of Ctrl-C
+/// does, the library ends at its next safe point, and the exception is returned.
 pub fn interruptibly<T: Send>(
-    python: Python<'_>,
-    call: impl FnOnce(&dyn Progress) -> platter::Result<T> + Send,
+    listener: &Listening<'_>,
+    call: impl FnOnce(&Working) -> platter::Result<T> + Send,
 ) -> PyResult<T> {
-    /// How long a signal may have to wait.
+    /// How long a signal may have to wait, and between two calls of the listener.
     const PATIENCE: Duration = Duration::from_millis(20);
-    let asked = Asked(AtomicBool::new(false));
+    let Listening { python, listener } = *listener;
+    let working = Working::default();
     let (end, mut ended) = channel::<()>();
     std::thread::scope(|scope| {
-        let asked = &asked;
+        let working = &working;
         let worker = scope.spawn(move || {
             // Dropped when the call has ended, also by a panic.
             let _end = end;
-            call(asked)
+            call(working)
         });
         let raised_meanwhile = loop {
             let waiting = &mut ended;
@@ -59,18 +91,32 @@ pub fn interruptibly<T: Send>(
             if let Err(RecvTimeoutError::Disconnected) = waited {
                 break None;
             }
-            if let Err(exception) = python.check_signals() {
-                asked.0.store(true, Ordering::Relaxed);
+            if let Err(exception) = python.check_signals().and_then(|()| working.tell(listener)) {
+                working.is_asked.store(true, Ordering::Relaxed);
                 break Some(exception);
             }
         };
         let done = python.detach(|| worker.join());
         match (raised_meanwhile, done) {
-            (Some(exception), _) => Err(exception),
-            (None, Ok(done)) => done.map_err(|error| raised(&error)),
-            (None, Err(panic)) => std::panic::resume_unwind(panic),
+            (_, Err(panic)) => std::panic::resume_unwind(panic),
+            (Some(exception), Ok(_)) => Err(exception),
+            (None, Ok(Err(error))) => Err(raised(&error)),
+            (None, Ok(Ok(done))) => working.tell(listener).map(|()| done),
         }
     })
+}
+
+/// The thread that calls, and the function of the program that is told how far the call has come, if there is one.
+pub struct Listening<'py> {
+    python: Python<'py>,
+    listener: Option<&'py Bound<'py, PyAny>>,
+}
+
+impl<'py> Listening<'py> {
+    /// A listener, if the program has given one.
+    pub fn new(python: Python<'py>, listener: Option<&'py Bound<'py, PyAny>>) -> Listening<'py> {
+        Listening { python, listener }
+    }
 }
 
 /// A value that is dropped while this thread does not hold the lock of the Python interpreter. Dropping a volume waits

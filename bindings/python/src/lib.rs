@@ -5,7 +5,10 @@ mod copy;
 mod device;
 mod errors;
 mod keys;
+mod mirror;
 mod report;
+mod scrub;
+mod undo;
 mod values;
 mod volume;
 
@@ -27,5 +30,16 @@ fn _platter(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(report::check, module)?)?;
     module.add_function(wrap_pyfunction!(report::mkfs, module)?)?;
     module.add_function(wrap_pyfunction!(report::recover, module)?)?;
+    module.add_class::<scrub::Damaged>()?;
+    module.add_class::<scrub::ScrubReport>()?;
+    module.add_class::<mirror::MirrorCopy>()?;
+    module.add_class::<mirror::MirrorStatus>()?;
+    module.add_class::<undo::Undone>()?;
+    module.add_function(wrap_pyfunction!(scrub::scrub, module)?)?;
+    module.add_function(wrap_pyfunction!(mirror::mirror_status, module)?)?;
+    module.add_function(wrap_pyfunction!(mirror::mirror_rebuild, module)?)?;
+    module.add_function(wrap_pyfunction!(mirror::mirror_add, module)?)?;
+    module.add_function(wrap_pyfunction!(mirror::mirror_drop, module)?)?;
+    module.add_function(wrap_pyfunction!(undo::undo, module)?)?;
     Ok(())
 }

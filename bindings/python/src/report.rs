@@ -1,14 +1,16 @@
 //! Making, checking and recovering volumes.
 
-use crate::errors::interruptibly;
+use crate::device::Origin;
+use crate::errors::{Listening, interruptibly};
 use crate::keys::keys;
-use platter::{CheckOptions, FormatOptions, MakeOptions, Pattern, RecoverOptions, Severity, Source};
+use platter::{CheckOptions, FormatOptions, MakeOptions, Pattern, RecoverOptions, Severity, Source, Undo};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
 use std::path::PathBuf;
 
 /// A place where a volume differs from what its format requires.
-#[pyclass(frozen, get_all, module = "platterfs")]
+#[pyclass(frozen, get_all, subclass, module = "platterfs")]
 #[derive(Clone)]
 pub struct Finding {
     /// A short, stable name for the kind of finding.
@@ -77,25 +79,39 @@ impl CheckReport {
     }
 }
 
-/// Checks a volume, which must not be open, and repairs it if `repair` is set.
+/// Checks a volume, which must not be open, and repairs it if `repair` is set. What a repair overwrites is saved beside the
+/// image, in the file `undo` if it is a path, and nowhere if it is `False`.
 #[pyfunction]
 #[pyo3(signature = (
-    source, *, repair = false, data = false, format = None, password = None, recovery_key = None, key_file = None
+    source, *, repair = false, data = false, surface = false, format = None, undo = None, force = false, progress = None,
+    password = None, recovery_key = None, key_file = None
 ))]
 #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
 pub fn check(
-    python: Python<'_>,
-    source: PathBuf,
+    source: &Bound<'_, PyAny>,
     repair: bool,
     data: bool,
+    surface: bool,
     format: Option<String>,
+    undo: Option<&Bound<'_, PyAny>>,
+    force: bool,
+    progress: Option<&Bound<'_, PyAny>>,
     password: Option<&str>,
     recovery_key: Option<&str>,
     key_file: Option<PathBuf>,
 ) -> PyResult<CheckReport> {
     let keys = keys(password, recovery_key, key_file)?;
-    let options = CheckOptions { repair, data, format, keys, ..CheckOptions::default() };
-    let checked = interruptibly(python, |progress| platter::check(source, &options, progress))?;
+    let origin = Origin::new(source, repair)?;
+    let undo = place_of_undo(undo)?;
+    let checked = interruptibly(&Listening::new(source.py(), progress), |working| {
+        let keys = working.with(keys);
+        let options =
+            CheckOptions { repair, data, surface, format, undo, force, keys, ..CheckOptions::default() };
+        match origin {
+            Origin::Path(path) => platter::check(path, &options, working),
+            Origin::Object(device) => platter::check_on(device, &options, working),
+        }
+    })?;
     let report = checked.report;
     Ok(CheckReport {
         format: checked.format,
@@ -109,23 +125,60 @@ pub fn check(
     })
 }
 
+/// Where a repair saves what it overwrites: `None` beside the image, `False` nowhere, otherwise a path.
+fn place_of_undo(undo: Option<&Bound<'_, PyAny>>) -> PyResult<Undo> {
+    match undo {
+        None => Ok(Undo::Beside),
+        Some(place) if place.is_instance_of::<PyBool>() => match place.extract()? {
+            true => Ok(Undo::Beside),
+            false => Ok(Undo::Nowhere),
+        },
+        Some(place) => Ok(Undo::At(place.extract()?)),
+    }
+}
+
 /// Makes a volume. If `size` is given and the image file does not exist, it is created.
 #[pyfunction]
-#[pyo3(signature = (source, format, *, size = None, label = None, cluster = None, integrity = None, force = false))]
+#[pyo3(signature = (
+    source, format, *, size = None, label = None, cluster = None, integrity = None, version = None, checksum = None,
+    serial = None, align = None, mft_record = None, compress = None, full = false, force = false, progress = None
+))]
 #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
 pub fn mkfs(
-    python: Python<'_>,
-    source: PathBuf,
+    source: &Bound<'_, PyAny>,
     format: &str,
     size: Option<u64>,
     label: Option<String>,
     cluster: Option<u64>,
     integrity: Option<bool>,
+    version: Option<String>,
+    checksum: Option<String>,
+    serial: Option<u64>,
+    align: Option<u64>,
+    mft_record: Option<u64>,
+    compress: Option<bool>,
+    full: bool,
     force: bool,
+    progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    let how = FormatOptions { label, cluster, integrity, ..FormatOptions::default() };
+    let how = FormatOptions {
+        label,
+        cluster,
+        integrity,
+        variant: version,
+        checksum,
+        serial,
+        align,
+        record: mft_record,
+        compress,
+        full,
+    };
     let options = MakeOptions { size, force, format: how, ..MakeOptions::default() };
-    interruptibly(python, |progress| platter::mkfs(source, format, &options, progress).map(drop))
+    let origin = Origin::new(source, true)?;
+    interruptibly(&Listening::new(source.py(), progress), |working| match origin {
+        Origin::Path(path) => platter::mkfs(path, format, &options, working).map(drop),
+        Origin::Object(device) => platter::mkfs_on(device, format, &options, working),
+    })
 }
 
 /// The outcome of copying files out of a damaged volume.
@@ -170,15 +223,17 @@ fn lost(trouble: platter::Trouble) -> (String, String) {
 /// is written to the source.
 #[pyfunction]
 #[pyo3(signature = (
-    source, directory, *, format = None, patterns = Vec::new(), password = None, recovery_key = None, key_file = None
+    source, directory, *, format = None, patterns = Vec::new(), skip_damaged = false, progress = None, password = None,
+    recovery_key = None, key_file = None
 ))]
 #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
 pub fn recover(
-    python: Python<'_>,
-    source: PathBuf,
+    source: &Bound<'_, PyAny>,
     directory: PathBuf,
     format: Option<String>,
     patterns: Vec<String>,
+    skip_damaged: bool,
+    progress: Option<&Bound<'_, PyAny>>,
     password: Option<&str>,
     recovery_key: Option<&str>,
     key_file: Option<PathBuf>,
@@ -186,9 +241,14 @@ pub fn recover(
     let keys = keys(password, recovery_key, key_file)?;
     let patterns: Result<Vec<Pattern>, String> = patterns.iter().map(|text| Pattern::parse(text)).collect();
     let patterns = patterns.map_err(PyValueError::new_err)?;
-    let options = RecoverOptions { format, patterns, keys, ..RecoverOptions::default() };
-    let to = interruptibly(python, |progress| {
-        platter::recover_to(&Source::parse(source)?, &directory, &options, progress)
+    let origin = Origin::new(source, false)?;
+    let to = interruptibly(&Listening::new(source.py(), progress), |working| {
+        let keys = working.with(keys);
+        let options = RecoverOptions { format, patterns, skip_damaged, keys, ..RecoverOptions::default() };
+        match origin {
+            Origin::Path(path) => platter::recover_to(&Source::parse(path)?, &directory, &options, working),
+            Origin::Object(device) => platter::recover_on(device, &directory, &options, working),
+        }
     })?;
     Ok(Recovered {
         files: to.report.files,

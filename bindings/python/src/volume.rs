@@ -1,8 +1,8 @@
 //! An open volume and its open files.
 
 use crate::copy::{Copied, told};
-use crate::device::ObjectDevice;
-use crate::errors::{Apart, freely, interruptibly, raised};
+use crate::device::Origin;
+use crate::errors::{Apart, Listening, freely, interruptibly, raised};
 use crate::keys::keys;
 use crate::values::{Entry, Info, Stat, Stream};
 use platter::copy::Options;
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 /// A volume; the option is `None` once the volume was closed.
 #[pyclass(subclass, frozen, module = "platterfs._platter")]
@@ -52,13 +52,12 @@ impl Volume {
         let access = if writes { Access::Write { force: false } } else { Access::Read };
         let reading = DeviceOptions { keys: keys.clone(), ..DeviceOptions::default() };
         let options = OpenOptions::new().access(access).local_offset_minutes(local_offset_minutes).keys(keys);
-        let volume = if source.hasattr("read")? && source.hasattr("seek")? {
-            let device = Arc::new(ObjectDevice::new(source, writes)?);
-            let device = freely(python, || platter::part_of(device, None, &reading))?;
-            freely(python, || options.open_on(device.clone(), device.name()))?
-        } else {
-            let path: PathBuf = source.extract()?;
-            freely(python, || options.open(path))?
+        let volume = match Origin::new(source, writes)? {
+            Origin::Object(device) => {
+                let device = freely(python, || platter::part_of(device, None, &reading))?;
+                freely(python, || options.open_on(device.clone(), device.name()))?
+            }
+            Origin::Path(path) => freely(python, || options.open(path))?,
         };
         Ok(Volume(Apart::new(RwLock::new(Some(volume)))))
     }
@@ -152,7 +151,8 @@ impl Volume {
 
     /// Copies a file or a directory of the host, with all that is in it, to a path on the volume, with everything that the
     /// volume can hold. Into a directory that is there the copy is made under its own name.
-    #[pyo3(signature = (source, path, *, replace_read_only = false, keep_what_is_there = false))]
+    #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
+    #[pyo3(signature = (source, path, *, replace_read_only = false, keep_what_is_there = false, progress = None))]
     fn copy_in(
         &self,
         python: Python<'_>,
@@ -160,28 +160,30 @@ impl Volume {
         path: PathBuf,
         replace_read_only: bool,
         keep_what_is_there: bool,
+        progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Copied> {
         let volume = self.open()?;
         let options = options(replace_read_only, keep_what_is_there);
-        interruptibly(python, |progress| {
-            told(progress, |how, listener| volume.copy_in(&source, &path, how, listener), options)
+        interruptibly(&Listening::new(python, progress), |working| {
+            told(working, |how, listener| volume.copy_in(&source, &path, how, listener), options)
         })
     }
 
     /// Copies a file or a directory of the volume, with all that is in it, to a path of the host, with everything that the
     /// host can hold. Into a directory that is there the copy is made under its own name.
-    #[pyo3(signature = (path, target, *, keep_what_is_there = false))]
+    #[pyo3(signature = (path, target, *, keep_what_is_there = false, progress = None))]
     fn copy_out(
         &self,
         python: Python<'_>,
         path: PathBuf,
         target: PathBuf,
         keep_what_is_there: bool,
+        progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Copied> {
         let volume = self.open()?;
         let options = options(false, keep_what_is_there);
-        interruptibly(python, |progress| {
-            told(progress, |how, listener| volume.copy_out(&path, &target, how, listener), options)
+        interruptibly(&Listening::new(python, progress), |working| {
+            told(working, |how, listener| volume.copy_out(&path, &target, how, listener), options)
         })
     }
 

@@ -60,6 +60,22 @@ def test_types_are_known_to_their_last(tmp_path):
                 version: str = platterfs.__version__
                 return sum(finding.severity == "data-loss" for finding in report.findings) + len(version)
 
+            def told(done: int, total: int, step: str) -> None:
+                print(done, total, step.upper())
+
+            def everything(source: str, memory: io.BytesIO) -> list[str]:
+                undo = platterfs.check(memory, repair=True, undo="kept", progress=told).undo
+                blocks: int = platterfs.undo(undo, source, progress=told).blocks if undo else 0
+                scrubbed = platterfs.scrub(source, limit=blocks, start=None, progress=told)
+                findings: list[platterfs.Finding] = [*scrubbed.damaged]
+                platterfs.mkfs(memory, "ntfs", full=True, progress=lambda done, total, step: None)
+                lost = platterfs.recover(memory, "to", patterns=["*.jpg"], progress=told).lost
+                platterfs.mirror_rebuild(source, keep="a.img", progress=told)
+                platterfs.mirror_drop(source, "b.img")
+                copies = platterfs.mirror_status(source).copies
+                left = [copy.name for copy in copies if copy.standing == "left-out"]
+                return [path for path, _ in lost] + left + [finding.code for finding in findings]
+
             try:
                 names("disk.img")
             except platterfs.DamageError as error:

@@ -7,7 +7,7 @@ import platterfs
 def test_every_example_of_the_first_page_runs(tmp_path, monkeypatch):
     page = (pathlib.Path(__file__).parent.parent / "README.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     monkeypatch.chdir(tmp_path)
     platterfs.mkfs("disk.img", "ntfs", size=64 << 20)
     platterfs.mkfs("broken.img", "ntfs", size=64 << 20)
@@ -24,6 +24,7 @@ def test_every_example_of_the_first_page_runs(tmp_path, monkeypatch):
         exec(block, names)  # noqa: S102
     assert names["text"] == b"one\n"
     assert platterfs.check("new.img").clean
+    assert platterfs.mirror_status("mirror:b.img,c.img").whole
 
 
 def test_the_cookbook_runs(tmp_path, monkeypatch):

@@ -2,10 +2,7 @@ import errno
 import io
 import mmap
 import os
-import random
-import signal
 import threading
-import time
 
 import platterfs
 import pytest
@@ -206,37 +203,6 @@ def test_a_forked_process_writes_nothing_without_a_word(image):
         assert sorted(volume.listdir()) == ["before", "parent"]
         assert volume.read("before") == b"1"
         assert _in_child(lambda: volume.read("parent")) == "b'4'"
-
-
-@pytest.mark.parametrize("call", ["check", "recover", "mkfs"])
-def test_an_interrupt_ends_what_takes_long(tmp_path, call):
-    """The handler of a signal raises, as that of Ctrl-C does, and the call ends soon after."""
-    image = tmp_path / "refs.img"
-    platterfs.mkfs(image, "refs", size=1 << 30, integrity=True)
-    with platterfs.open(image, "r+") as volume:
-        for number in range(12):
-            volume.write(f"{number}", random.Random(number).randbytes(16 << 20))
-    raised_at = []
-
-    def handler(signal_number, frame):
-        raised_at.append(time.monotonic())
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, handler)
-    try:
-        # Whenever it comes, there is a call to end: each is begun until the signal has come.
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        with pytest.raises(KeyboardInterrupt):
-            for turn in range(10_000):
-                if call == "check":
-                    platterfs.check(image, data=True)
-                elif call == "recover":
-                    platterfs.recover(image, tmp_path / f"to {turn}")
-                else:
-                    platterfs.mkfs(image, "refs", force=True)
-    finally:
-        signal.signal(signal.SIGALRM, before)
-    assert raised_at
 
 
 def test_a_recovery_counts_and_chooses(ntfs, tmp_path):
