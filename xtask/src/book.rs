@@ -21,7 +21,9 @@ pub(crate) fn make(directory: &str) -> Outcome {
         write(&source.join(name), &unlinked(&page, is_chapter))?;
     }
     write(&source.join("SUMMARY.md"), &flat_contents)?;
-    copy(&root.join("docs/report.png"), &source.join("report.png"))?;
+    for picture in pictures(&root.join("docs"))? {
+        copy(&picture, &source.join(picture.file_name().unwrap_or_default()))?;
+    }
     write(
         &here.folder("")?.join("book.toml"),
         "[book]\ntitle = \"Platter\"\nlanguage = \"en\"\nsrc = \"src\"\n",
@@ -44,6 +46,15 @@ fn provide() -> Result<PathBuf, String> {
 
 fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Returns the paths of the pictures in a directory.
+fn pictures(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries =
+        std::fs::read_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let is_picture =
+        |path: &PathBuf| path.extension().is_some_and(|ending| ending == "png" || ending == "svg");
+    Ok(entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).filter(is_picture).collect())
 }
 
 fn copy(from: &Path, to: &Path) -> Outcome {
@@ -70,6 +81,7 @@ fn unlinked(page: &str, is_chapter: impl Fn(&str) -> bool) -> String {
         let stays = target.contains("://")
             || target.starts_with('#')
             || target.ends_with(".png")
+            || target.ends_with(".svg")
             || is_chapter(target.split('#').next().unwrap_or_default());
         kept += &before[..open];
         kept += if stays { &rest[open..at + end + 1] } else { &before[open + 1..] };
