@@ -9,8 +9,10 @@ use platter_vfs::FormatOptions;
 use std::fs;
 use std::sync::Arc;
 
-const ROOM: u64 = 48 << 20;
-const DISK: u64 = 32 << 20;
+/// The size of the disk, and of the file that it may fill.
+fn sizes(format: &str) -> (u64, u64) {
+    if format == "refs" { (384 << 20, 128 << 20) } else { (32 << 20, 48 << 20) }
+}
 
 /// The content of the file with this number.
 fn content(number: usize) -> Vec<u8> {
@@ -19,9 +21,10 @@ fn content(number: usize) -> Vec<u8> {
 
 /// Cuts the power at each `step`th write, and asks qemu-img and `check` at each `sample`th of these cuts.
 fn run(format: &str, container: Container, seed: u64, step: usize, sample: usize) {
-    let blank = Arc::new(MemoryDevice::new(ROOM, Sectors::SMALL));
+    let (size, room) = sizes(format);
+    let blank = Arc::new(MemoryDevice::new(room, Sectors::SMALL));
     let file = Arc::new(GrowingDevice::new(blank.clone(), 0));
-    make_on(&*file, &MakeOptions { block: Some(1 << 20), ..MakeOptions::new(container, DISK) }).unwrap();
+    make_on(&*file, &MakeOptions { block: Some(1 << 20), ..MakeOptions::new(container, size) }).unwrap();
     let disk = open_on(file.clone(), container, false).unwrap();
     let format = platter_formats::by_name(format).unwrap();
     format.make(&*disk, &FormatOptions::default(), &Silent).unwrap();
@@ -44,7 +47,7 @@ fn run(format: &str, container: Container, seed: u64, step: usize, sample: usize
     let place = Place::new("image-power");
     for (turn, cut) in (0..=log.writes()).step_by(step).enumerate() {
         let survivors = [Survivors::None, Survivors::All, Survivors::Random(cut as u64)][turn % 3];
-        let what = format!("{container:?}, seed {seed}, cut {cut}, {survivors:?}");
+        let what = format!("{container:?} with {}, seed {seed}, cut {cut}, {survivors:?}", format.name());
         let left: Arc<OverlayDevice> = Arc::new(log.cut(cut, survivors));
         if turn % sample == 0 {
             judge(&place, container, &left, length);
@@ -101,10 +104,12 @@ fn a_volume_in_a_container_loses_nothing_synced() {
 #[ignore = "a campaign"]
 fn campaign_of_power_cuts_under_volumes_in_containers() {
     let seed = std::env::var("PLATTER_SEED").map_or(1 << 20, |seed| seed.parse().unwrap());
-    for seed in seed..seed + 10 {
+    let count = std::env::var("PLATTER_ROUNDS").map_or(10, |count| count.parse().unwrap());
+    for seed in seed..seed + count {
         println!("PLATTER_SEED={seed}");
         for container in [Container::Vhdx, Container::Vhd, Container::Qcow2] {
             run("ntfs", container, seed, 1, 1);
+            run("refs", container, seed, 1, 8);
         }
     }
 }
