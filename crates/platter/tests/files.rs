@@ -685,6 +685,39 @@ fn a_look_at_whether_an_image_is_claimed_keeps_nobody_from_opening_it() {
 }
 
 #[test]
+fn nobody_waits_for_the_other_end_of_a_fifo() {
+    let place = Place::new("fifo");
+    place.tool("mkfifo", &["pipe"]);
+    place.works("mkfs fat32 disk.img --size 64M");
+    let commands = [
+        "ls pipe",
+        "ls pipe@1:/a",
+        "ls mirror:pipe,disk.img",
+        "cat pipe:/a",
+        "stat pipe:/a",
+        "df pipe",
+        "du pipe",
+        "label pipe",
+        "touch pipe:/a",
+        "rm pipe:/a",
+        "mkdir pipe:/a",
+        "mv pipe:/a pipe:/b",
+        "cp pipe:/a copy",
+        "cp disk.img:/ pipe:/a -r",
+        "info pipe",
+        "recover pipe found",
+        "mkfs fat32 pipe --size 64M",
+        "attr list pipe:/a",
+        "compare --device pipe --targets raw",
+        "serve pipe --nbd --socket socket",
+    ];
+    for line in commands {
+        let said = place.fails(line);
+        assert!(said.contains("pipe") && said.contains("found a FIFO"), "{line}: {said}");
+    }
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error_message() {
     let place = Place::new("pipe");
     place.works("mkfs fat32 v.img --size 40M");

@@ -105,12 +105,17 @@ pub(crate) fn lock(file: &File, _is_block: bool, read_only: bool) -> Option<Stri
 
 /// Whether another process has locked an image file.
 pub fn is_claimed(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| lock(&file, false, false).is_some())
+    opened(path).is_some_and(|file| lock(&file, false, false).is_some())
 }
 
 /// The process that has locked an image file for writing.
 pub fn writer_of(path: &Path) -> Option<String> {
-    File::open(path).ok().and_then(|file| lock(&file, false, true))
+    opened(path).and_then(|file| lock(&file, false, true))
+}
+
+/// Opens an image file for a question about its locks; nothing else, since opening a FIFO waits for the other end.
+fn opened(path: &Path) -> Option<File> {
+    if std::fs::metadata(path).ok()?.is_file() { File::open(path).ok() } else { None }
 }
 
 /// Who uses a file as a disk is not known.

@@ -31,8 +31,7 @@ pub struct Ending(File);
 impl Ending {
     /// Opens an image file or block device for this; `None` if that cannot be done, or if there is nothing to open.
     pub fn open(path: &Path) -> Option<Ending> {
-        let kind = std::fs::metadata(path).ok()?.file_type();
-        File::open(path).ok().filter(|_| kind.is_file() || kind.is_block_device()).map(Ending)
+        opened(path).map(Ending)
     }
 
     /// Leaves the mark. Others may have left it too.
@@ -51,6 +50,13 @@ pub fn is_ending(path: &Path) -> bool {
             && (held.l_start, held.l_len) == (MARK.start, MARK.length)
     };
     fcntl(&file, libc::F_OFD_GETLK, libc::F_WRLCK, &MARK).is_ok_and(is_mark)
+}
+
+/// Opens an image file or block device for a question about its locks; nothing else, since opening a FIFO waits for the other
+/// end.
+fn opened(path: &Path) -> Option<File> {
+    let kind = std::fs::metadata(path).ok()?.file_type();
+    if kind.is_file() || kind.is_block_device() { File::open(path).ok() } else { None }
 }
 
 /// Locks a file or block device until it is closed: exclusively for writing, or shared with other readers if
@@ -95,8 +101,7 @@ pub fn is_claimed(path: &Path) -> bool {
 /// The process that has locked an image file or block device for writing, as a mount does; `None` if there is none. Only
 /// locks of fcntl count: with flock, a shell keeps others away from what it does itself.
 pub fn writer_of(path: &Path) -> Option<String> {
-    let kind = std::fs::metadata(path).ok()?.file_type();
-    let file = File::open(path).ok().filter(|_| kind.is_file() || kind.is_block_device())?;
+    let file = opened(path)?;
     let held = fcntl(&file, libc::F_OFD_GETLK, libc::F_RDLCK, &CONTENT).ok()?;
     (held.l_type != libc::F_UNLCK as libc::c_short).then(|| holder(&file, libc::F_RDLCK))
 }
