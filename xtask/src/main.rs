@@ -6,6 +6,7 @@ mod archives;
 mod bill;
 mod bindings;
 mod book;
+mod by_windows;
 mod clibrary;
 mod command;
 mod deploy;

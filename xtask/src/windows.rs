@@ -6,7 +6,7 @@
 
 use crate::command::{Scratch, cargo, cargo_with, run, said, text, write};
 use crate::tools::{self, Tool};
-use crate::{Outcome, bindings, wine};
+use crate::{Outcome, bindings, by_windows, wine};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -98,6 +98,7 @@ pub(crate) fn judge(program: &Path, linux: &Path) -> Outcome {
     let room = Room::new("wine", program, linux)?;
     wine::make_random(&room.at)?;
     round_trips(&room)?;
+    by_windows::judge(&room)?;
     hostile_names(&room)
 }
 
@@ -130,12 +131,12 @@ fn round_trips(room: &Room) -> Outcome {
 }
 
 /// A directory with the program of each system, and a Windows of its own.
-struct Room {
+pub(crate) struct Room {
     /// What runs the program.
     runner: &'static str,
     scratch: Scratch,
-    at: PathBuf,
-    prefix: PathBuf,
+    pub(crate) at: PathBuf,
+    pub(crate) prefix: PathBuf,
     linux: PathBuf,
 }
 
@@ -157,7 +158,7 @@ impl Room {
     }
 
     /// Runs it, and expects this exit code; returns what it printed, to both of its outputs.
-    fn ends(&self, arguments: &[&str], code: i32) -> Result<String, String> {
+    pub(crate) fn ends(&self, arguments: &[&str], code: i32) -> Result<String, String> {
         eprintln!("+ {} {PROGRAM} {}", self.runner, arguments.join(" "));
         let output = self.output(arguments)?;
         let told =
@@ -171,7 +172,7 @@ impl Room {
     }
 
     /// Runs the program of Linux in the directory; it must succeed.
-    fn judge(&self, arguments: &[&str]) -> Result<String, String> {
+    pub(crate) fn judge(&self, arguments: &[&str]) -> Result<String, String> {
         let output = Command::new(&self.linux)
             .args(arguments)
             .current_dir(&self.at)
@@ -199,7 +200,7 @@ impl Room {
     }
 }
 
-fn expect(is_so: bool, what: impl FnOnce() -> String) -> Outcome {
+pub(crate) fn expect(is_so: bool, what: impl FnOnce() -> String) -> Outcome {
     if is_so { Ok(()) } else { Err(what()) }
 }
 
@@ -309,7 +310,7 @@ fn hostile_names(room: &Room) -> Outcome {
 }
 
 /// The paths below a directory, sorted.
-fn walked(top: &Path) -> Result<Vec<String>, String> {
+pub(crate) fn walked(top: &Path) -> Result<Vec<String>, String> {
     let (mut open, mut all) = (vec![top.to_path_buf()], Vec::new());
     while let Some(directory) = open.pop() {
         let entries =

@@ -77,6 +77,7 @@ pub mod statistics;
 mod steady;
 mod subject;
 mod target;
+mod windows_peer;
 pub mod workload;
 
 pub(crate) use compare::go_on;
@@ -94,4 +95,5 @@ pub use report::published;
 pub use stand::{Stand, device_path};
 pub use subject::Subject;
 pub use target::Target;
+pub use windows_peer::WindowsPeer;
 pub use workload::{Part, Preset, Share, Workload};

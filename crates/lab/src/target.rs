@@ -5,6 +5,7 @@ use crate::document::{self as report, RAW};
 use crate::host;
 use crate::peer::{Mounted, Peer};
 use crate::stand::{Region, typed};
+use crate::windows_peer::WindowsPeer;
 use crate::{Error, Result, Subject};
 use platter_device::host::{HostBytes, host_string};
 use platter_device::{Caching, Device, FileDevice, FileOptions, Recorder, parse_size, show_size};
@@ -34,6 +35,8 @@ pub enum Target {
     },
     /// A file in a file system that is made on the device and then mounted, by the kernel or by another program.
     Mounted(Peer),
+    /// A file in a file system that Windows makes in a virtual disk.
+    ByWindows(WindowsPeer),
     /// The device itself, through a wrapper of the caller's.
     Through {
         /// The target's name in reports.
@@ -66,6 +69,9 @@ impl Target {
         }
         if let Some(peer) = Peer::other(&text) {
             return Ok(Target::Mounted(peer));
+        }
+        if let Some(peer) = WindowsPeer::by_name(&text) {
+            return Ok(Target::ByWindows(peer));
         }
         let (plain, is_mounted) = match text.strip_prefix("mount:") {
             Some(rest) => (rest, true),
@@ -106,15 +112,21 @@ impl Target {
         format!(
             "raw (the device itself); {} (each with an optional cluster size, fat32:32k or refs:64k); dir:PATH (a \
              directory of a mounted file system; with +integrity behind it, Windows' ReFS keeps checksums there); as root {} (others, made on the device and mounted) and mount:FORMAT (ours, \
-             through platter mount)",
+             through platter mount); on Windows as administrator {} (Windows' own, made in a virtual disk)",
             formats.join(", "),
-            Peer::names().collect::<Vec<_>>().join(", ")
+            Peer::names().collect::<Vec<_>>().join(", "),
+            WindowsPeer::names().collect::<Vec<_>>().join(", ")
         )
     }
 
     /// The names of the file systems of other projects that can be targets.
     pub fn peers() -> impl Iterator<Item = &'static str> {
         Peer::names()
+    }
+
+    /// The names of the file systems that Windows makes for a comparison.
+    pub fn peers_of_windows() -> impl Iterator<Item = &'static str> {
+        WindowsPeer::names()
     }
 
     /// The target's name, as on the command line.
@@ -129,6 +141,7 @@ impl Target {
                 format!("dir:{}{}", path.display(), if *integrity { INTEGRITY } else { "" })
             }
             Target::Mounted(peer) => peer.name(),
+            Target::ByWindows(peer) => peer.name().into(),
             Target::Through { name, .. } => name.clone(),
         }
     }
@@ -140,7 +153,20 @@ impl Target {
 
     /// Whether the target is made on the device, and not in a directory of the host.
     pub(crate) fn is_on_device(&self) -> bool {
-        !matches!(self, Target::Directory { .. })
+        !matches!(self, Target::Directory { .. } | Target::ByWindows(_))
+    }
+
+    /// The directory of the host in which the target is, and whether files there are to have integrity; `None` for one on the
+    /// device.
+    ///
+    /// # Errors
+    /// [`Error::Input`] for a file system that Windows has not made.
+    pub(crate) fn host_directory(&self) -> Result<Option<(&Path, bool)>> {
+        match self {
+            Target::Directory { path, integrity } => Ok(Some((path, *integrity))),
+            Target::ByWindows(peer) => peer.directory().map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Makes the target ready: discards the old content of the region if that was asked for, formats it, and makes the test file. A target in
@@ -194,6 +220,17 @@ impl Target {
                 let (file, how) = host_file(path, caching, length, *integrity)?;
                 let kind = platter_device::host_file_system(path);
                 let description = of_host(name, path, kind.as_deref(), file.integrity(), "file", how);
+                let subject = Subject::Device { device: Arc::new(file), free: Some(free_in(path)) };
+                Ok(Ready { subject, recorder: None, description, mounted: None })
+            }
+            Target::ByWindows(peer) => {
+                let (path, integrity) = peer.directory()?;
+                let (file, how) = host_file(path, caching, length, integrity)?;
+                let kind = platter_device::host_file_system(path);
+                let kind = kind.as_deref().unwrap_or("unknown file system");
+                let details =
+                    format!("a file in a fresh volume in a virtual disk ({kind} by Windows), {how}");
+                let description = describe(name, name, &peer.title(), "directory", details);
                 let subject = Subject::Device { device: Arc::new(file), free: Some(free_in(path)) };
                 Ok(Ready { subject, recorder: None, description, mounted: None })
             }

@@ -33,9 +33,9 @@ use posix as files;
 use windows as files;
 
 pub use files::{
-    FileId, cpu_times, directory_of_records, entry_id, file_id, free_space, host_string, integrity, is_disk,
-    make_link, make_with_mode, name_of_disk, permissions, read_exact_at, read_some_at, set_integrity,
-    sync_directory, write_all_at,
+    FileId, cpu_times, directory_of_records, drive_letters, entry_id, file_id, free_space, host_string,
+    integrity, is_disk, make_link, make_with_mode, name_of_disk, permissions, read_exact_at, read_some_at,
+    set_integrity, sync_directory, write_all_at,
 };
 pub(crate) use files::{changed, integrity_of, kind, kind_of, make_private, set_integrity_of, share};
 #[cfg(target_os = "linux")]
@@ -114,4 +114,6 @@ pub struct Hardware {
     pub rotational: Option<bool>,
     /// Version of its firmware, where the system shows it.
     pub firmware: Option<String>,
+    /// What its cache does with writes, in words, where the system tells it with the rest: on Windows.
+    pub write_cache: Option<String>,
 }

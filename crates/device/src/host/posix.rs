@@ -40,6 +40,13 @@ pub fn is_disk(path: &Path) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(u64, u64);
 
+impl FileId {
+    /// The number of the file system that the file is in.
+    pub fn file_system(&self) -> u64 {
+        self.0
+    }
+}
+
 /// Which file a path leads to; `None` if there is none.
 pub fn file_id(path: &Path) -> Option<FileId> {
     fs::metadata(path).ok().map(|data: Metadata| FileId(data.dev(), data.ino()))
@@ -119,6 +126,11 @@ pub(crate) fn changed(path: &Path) -> io::Result<String> {
 /// The errors of the system.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+/// The drive letters in use: there are none.
+pub fn drive_letters() -> u32 {
+    0
 }
 
 /// What a block device is called in its directory.

@@ -10,6 +10,7 @@ pub(crate) mod machine;
 pub(crate) mod noise;
 pub(crate) mod order;
 mod precondition;
+mod provided;
 mod rest;
 #[cfg(test)]
 mod tests;
@@ -96,6 +97,13 @@ fn span_time(span: u64) -> Duration {
 /// measurements are kept: the document is [partial](Document::partial) and states why. Blocks that do not read back as
 /// written are warnings of the document, and are counted in its runs.
 pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Document> {
+    let provided = provided::provide(comparison, observer)?;
+    let mut document = carry_out(&provided.comparison, observer)?;
+    document.warnings.extend(provided.end());
+    Ok(document)
+}
+
+fn carry_out(comparison: &Comparison, observer: &dyn Observer) -> Result<Document> {
     let _time = comparison.stand.begin_virtual_time();
     let CheckedComparison { comparison, names, caching, mut warnings, share } = plan::check(comparison)?;
     let span = plan::largest_span(&comparison);

@@ -41,9 +41,9 @@ impl Beneath {
         None
     }
 
-    /// Not known.
-    pub(crate) fn write_cache(&self, _path: &Path) -> Option<String> {
-        None
+    /// What the cache of the disk below a path does with writes.
+    pub(crate) fn write_cache(&self, path: &Path) -> Option<String> {
+        platter_device::hardware(path)?.write_cache
     }
 
     /// Not known.
@@ -87,9 +87,9 @@ pub(crate) fn copy_range(_from: &File, _offset: u64, _to: &File, _at: u64, _leng
     Err(not_here("clusters are shared"))
 }
 
-/// One number for all.
-pub(crate) fn file_system_number(_path: &Path) -> u64 {
-    0
+/// The number of the file system that holds a path; 0 where it is not known.
+pub(crate) fn file_system_number(path: &Path) -> u64 {
+    platter_device::host::file_id(path).map_or(0, |id| id.file_system())
 }
 
 /// The bytes of a file.

@@ -236,6 +236,7 @@ fn check(jetstress: &Jetstress) -> Result<()> {
         return Err(Error::Job(format!("{} is named twice", twice.1)));
     }
     for target in targets(jetstress) {
+        target.host_directory()?;
         if let Target::Mounted(peer) = target {
             jetstress.stand.check_blocks()?;
             peer.check()?;

@@ -142,6 +142,7 @@ fn run_on_files(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         return Err(Error::Job("there is nothing to measure: at least one target is needed".into()));
     }
     for target in &naspt.targets {
+        target.host_directory()?;
         if let Target::Mounted(peer) = target {
             naspt.stand.check_blocks()?;
             peer.check()?;

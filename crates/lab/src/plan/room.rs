@@ -248,8 +248,9 @@ impl Room {
                 let why = format!("{name} on {} has about {} of it", ground.name, show_size(bytes));
                 Ok(Room { bytes, why, largest_file: peer.largest_file(), ..device })
             }
-            Target::Directory { path, integrity } => {
-                let probe = probe(path, caching, true, *integrity)?;
+            Target::Directory { .. } | Target::ByWindows(_) => {
+                let Some((path, integrity)) = target.host_directory()? else { return Ok(device) };
+                let probe = probe(path, caching, true, integrity)?;
                 let bytes = free_space(path).unwrap_or(u64::MAX);
                 Ok(Room {
                     bytes,
@@ -258,6 +259,10 @@ impl Room {
                     hint: "; with direct=0 or --buffered it takes others",
                     is_direct: probe.is_direct(),
                     is_directory: true,
+                    largest_file: match target {
+                        Target::ByWindows(peer) => peer.largest_file(),
+                        _ => device.largest_file,
+                    },
                     ..device
                 })
             }
@@ -325,7 +330,7 @@ impl Rooms {
             add(path, bytes);
         }
         for target in &comparison.targets {
-            if let Target::Directory { path, .. } = target {
+            if let Some((path, _)) = target.host_directory()? {
                 add(path, span);
             }
         }

@@ -87,7 +87,7 @@ enum Below {
 /// [`Error::Job`] for a target that has no files.
 pub(super) fn peer_of(target: &Target, program: &Path) -> Result<Option<Peer>> {
     match target {
-        Target::Directory { .. } => Ok(None),
+        Target::Directory { .. } | Target::ByWindows(_) => target.host_directory().map(|_| None),
         Target::Mounted(peer) => Ok(Some(peer.clone())),
         Target::Volume { format, cluster } => {
             Ok(Some(Peer::Ours { format: *format, cluster: *cluster, program: program.to_owned() }))

@@ -5,12 +5,15 @@
 //! Facts: Microsoft, "Device Input and Output Control Codes" with the page of each code; the layouts of the structures are
 //! those of `winioctl.h`, all little-endian.
 
+mod properties;
 mod refusals;
 #[cfg(test)]
 mod tests;
 mod transfers;
 mod trim;
 
+pub(crate) use properties::hardware;
+use properties::{ACCESS_ALIGNMENT, property};
 pub(crate) use refusals::{Doing, explained};
 use refusals::{NOT_THERE, WRITE_PROTECT};
 use std::io;
@@ -34,8 +37,6 @@ pub(crate) const GET_LENGTH: u32 = 0x0007_405C;
 const GET_GEOMETRY: u32 = 0x0007_0000;
 /// `IOCTL_DISK_IS_WRITABLE`: fails with [`WRITE_PROTECT`] if the medium takes no writes.
 const IS_WRITABLE: u32 = 0x0007_0024;
-/// `IOCTL_STORAGE_QUERY_PROPERTY`.
-const QUERY_PROPERTY: u32 = 0x002D_1400;
 /// `FSCTL_LOCK_VOLUME`: fails while anybody else has a file of the volume open.
 const LOCK_VOLUME: u32 = 0x0009_0018;
 /// `FSCTL_DISMOUNT_VOLUME`: the file system lets go of the volume until somebody opens it anew.
@@ -51,8 +52,6 @@ const GET_INTEGRITY: u32 = 0x0009_027C;
 /// `FSCTL_SET_INTEGRITY_INFORMATION`.
 const SET_INTEGRITY: u32 = 0x0009_C280;
 
-/// The property `StorageAccessAlignmentProperty` of [`QUERY_PROPERTY`].
-const ACCESS_ALIGNMENT: u32 = 6;
 /// `CHECKSUM_TYPE_NONE`, `CHECKSUM_TYPE_UNCHANGED`.
 const NO_CHECKSUM: u16 = 0;
 
@@ -92,11 +91,8 @@ pub(crate) fn geometry(driver: &dyn Control) -> io::Result<(u64, u32, u32)> {
 
 /// Logical and physical sector, by `STORAGE_ACCESS_ALIGNMENT_DESCRIPTOR`.
 fn sectors(driver: &dyn Control) -> io::Result<(u32, u32)> {
-    // STORAGE_PROPERTY_QUERY: the property, and 0 for a standard query.
-    let mut query = [0; 12];
-    query[..4].copy_from_slice(&ACCESS_ALIGNMENT.to_le_bytes());
     let mut answer = [0; 28];
-    whole(driver.send(QUERY_PROPERTY, &query, &mut answer)?, answer.len(), "alignment")?;
+    whole(property(driver, ACCESS_ALIGNMENT, &mut answer)?, answer.len(), "alignment")?;
     Ok((number(&answer, 16), number(&answer, 20)))
 }
 

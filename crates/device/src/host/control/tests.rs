@@ -1,3 +1,4 @@
+use super::properties::{ACCESS_ALIGNMENT, DEVICE, QUERY_PROPERTY, SEEK_PENALTY, WRITE_CACHE};
 use super::refusals::{ACCESS_DENIED, INVALID_PARAMETER, NOT_READY, REFUSALS};
 use super::trim::{DEVICE_NUMBER, DRIVE_LAYOUT, MANAGE_DATA_SET};
 use super::*;
@@ -43,6 +44,8 @@ struct Fake {
     is_deaf: bool,
     ranges: Vec<(u64, u64)>,
     partitions: Vec<(u64, u64)>,
+    /// The answers to queries of other properties than the alignment.
+    properties: Vec<(u32, Vec<u8>)>,
     content: RefCell<Vec<u8>>,
     sent: RefCell<Vec<u32>>,
     discarded: RefCell<Vec<(u64, u64)>>,
@@ -67,6 +70,17 @@ impl Fake {
             bytes.extend(partition);
         }
         bytes
+    }
+
+    /// What a query of a property is answered with; an older driver does not know all of them.
+    fn property(&self, query: &[u8]) -> io::Result<Vec<u8>> {
+        assert_eq!((query.len(), number(query, 4)), (12, 0));
+        let asked = number(query, 0);
+        if asked == ACCESS_ALIGNMENT {
+            return Ok([28, 28, 0, 0, self.alignment.0, self.alignment.1, 0].map(u32::to_le_bytes).concat());
+        }
+        let known = self.properties.iter().find(|(property, _)| *property == asked);
+        known.map_or_else(|| failed(NOT_THERE[0]), |(_, answer)| Ok(answer.clone()))
     }
 
     fn refuse_transfer(&self, memory: *const u8, offset: u64, length: usize) -> io::Result<()> {
@@ -98,11 +112,7 @@ impl Control for Fake {
         }
         match (code, self.what) {
             (GET_LENGTH, What::Disk | What::Volume) => put(&(1_u64 << 30).to_le_bytes()),
-            (QUERY_PROPERTY, What::Disk | What::Volume) => {
-                assert_eq!((number(input, 0), number(input, 4)), (6, 0));
-                let fields = [28, 28, 0, 0, self.alignment.0, self.alignment.1, 0];
-                put(&fields.map(u32::to_le_bytes).concat())
-            }
+            (QUERY_PROPERTY, What::Disk | What::Volume) => put(&self.property(input)?),
             (GET_GEOMETRY, What::Disk | What::Volume) => {
                 put(&[0, 0, 12, 1, 1, self.sector].map(u32::to_le_bytes).concat())
             }
@@ -206,6 +216,57 @@ fn sectors_are_those_of_the_property_or_of_the_geometry() {
     }
     let nothing = Fake { refused: vec![(GET_LENGTH, 5)], ..disk() };
     assert_eq!(geometry(&nothing).unwrap_err().raw_os_error(), Some(5));
+}
+
+/// `STORAGE_DEVICE_DESCRIPTOR` with these texts, as a driver of SCSI fills it: with spaces behind them.
+fn descriptor(maker: &str, product: &str, firmware: &str) -> Vec<u8> {
+    let mut bytes = vec![0; 36];
+    for (field, text) in [(12, maker), (16, product), (20, firmware)] {
+        let at = if text.is_empty() { 0 } else { bytes.len() as u32 };
+        bytes[field..field + 4].copy_from_slice(&at.to_le_bytes());
+        bytes.extend(format!("{text:<16}\0").bytes().filter(|_| !text.is_empty()));
+    }
+    let size = bytes.len() as u32;
+    bytes[..8].copy_from_slice(&[40, size].map(u32::to_le_bytes).concat());
+    bytes
+}
+
+/// `STORAGE_WRITE_CACHE_PROPERTY`: type, whether it is enabled, and whether Windows leaves out to empty it.
+fn cache(enabled: u32, is_protected: bool) -> Vec<u8> {
+    let mut bytes = [28, 28, 2, enabled, 2, 2].map(u32::to_le_bytes).concat();
+    bytes.extend([1, u8::from(is_protected), 0, 0]);
+    bytes
+}
+
+#[test]
+fn a_disk_tells_its_model_firmware_kind_and_cache() {
+    let with = |properties| hardware(&Fake { properties, ..disk() });
+    let told = with(vec![
+        (DEVICE, descriptor("Msft", "Virtual Disk", "1.0")),
+        (SEEK_PENALTY, [12_u32, 12, 1].map(u32::to_le_bytes).concat()),
+        (WRITE_CACHE, cache(2, false)),
+    ]);
+    assert_eq!((told.model.as_deref(), told.firmware.as_deref()), (Some("Msft Virtual Disk"), Some("1.0")));
+    assert_eq!((told.rotational, told.write_cache.as_deref()), (Some(true), Some("write back")));
+    // Drivers of SATA and NVMe often name no maker.
+    let told = with(vec![(DEVICE, descriptor("", "Samsung SSD 980", "")), (WRITE_CACHE, cache(2, true))]);
+    assert_eq!(
+        (told.model.as_deref(), told.firmware, told.rotational),
+        (Some("Samsung SSD 980"), None, None)
+    );
+    assert!(told.write_cache.is_some_and(|told| told.contains("never empties it")));
+    let told = with(vec![(WRITE_CACHE, cache(1, false))]);
+    assert_eq!((told.model, told.write_cache.as_deref()), (None, Some("write through")));
+    // Offsets that lead behind the end, answers that are cut off, and no answer.
+    let mut wrong = descriptor("Msft", "Virtual Disk", "1.0");
+    wrong[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert_eq!(with(vec![(DEVICE, wrong)]).model.as_deref(), Some("Msft"));
+    for bytes in [0, 7, 35] {
+        let short = descriptor("Msft", "Virtual Disk", "1.0")[..bytes].to_vec();
+        let told = with(vec![(DEVICE, short), (SEEK_PENALTY, vec![12; 8]), (WRITE_CACHE, vec![28; 12])]);
+        assert_eq!(told, crate::host::Hardware::default());
+    }
+    assert_eq!(with(Vec::new()), crate::host::Hardware::default());
 }
 
 /// A cause for each line of the table, and the sentence that a user sees.

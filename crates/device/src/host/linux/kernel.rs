@@ -30,6 +30,7 @@ pub fn hardware(path: &Path) -> Option<Hardware> {
         rotational: read("queue/rotational").map(|value| value == "1"),
         // NVMe drives have `firmware_rev`, SCSI and SATA drives have `rev`.
         firmware: known("device/firmware_rev").or_else(|| known("device/rev")),
+        write_cache: None,
     })
 }
 

@@ -7,10 +7,12 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::windows::ffi::{OsStrExt, OsStringExt};
-use std::os::windows::fs::FileExt;
+use std::os::windows::fs::{FileExt, OpenOptionsExt};
 use std::os::windows::io::AsRawHandle;
 use std::path::{Path, PathBuf};
-use windows_sys::Win32::Storage::FileSystem::{GetVolumeInformationW, GetVolumePathNameW};
+use windows_sys::Win32::Storage::FileSystem::{
+    GetLogicalDrives, GetVolumeInformationW, GetVolumeNameForVolumeMountPointW, GetVolumePathNameW,
+};
 use windows_sys::Win32::System::IO::DeviceIoControl;
 use windows_sys::Win32::System::Ioctl::{DRIVE_LAYOUT_INFORMATION_EX, PARTITION_INFORMATION_EX};
 
@@ -111,9 +113,19 @@ pub fn file_behind(_path: &Path) -> Option<PathBuf> {
     None
 }
 
-/// Not asked.
-pub fn hardware(_path: &Path) -> Option<Hardware> {
-    None
+/// What a disk tells of itself: the disk at a path, or the one below the volume that a file or directory is on. That needs no
+/// administrator.
+pub fn hardware(path: &Path) -> Option<Hardware> {
+    let name = if is_disk(path) { path.to_owned() } else { volume_of(path)? };
+    // Without any access, a disk can be asked about itself ("CreateFileW", dwDesiredAccess).
+    let file = File::options().access_mode(0).open(name).ok()?;
+    Some(control::hardware(&Driver(&file)))
+}
+
+/// The drive letters in use, a bit each, from A on.
+pub fn drive_letters() -> u32 {
+    // SAFETY: the call takes nothing.
+    unsafe { GetLogicalDrives() }
 }
 
 /// Not asked.
@@ -128,14 +140,7 @@ pub(crate) fn written(_path: &Path) -> Option<String> {
 
 /// The type of the file system that holds a path, for example `NTFS`; `None` if it is unknown.
 pub fn host_file_system(path: &Path) -> Option<String> {
-    let path = std::path::absolute(path).ok()?;
-    let path: Vec<u16> = path.as_os_str().encode_wide().chain([0]).collect();
-    let mut root = vec![0_u16; path.len() + 260];
-    // SAFETY: the path ends with a zero, and the buffer is live and of the length that is named.
-    let done = unsafe { GetVolumePathNameW(path.as_ptr(), root.as_mut_ptr(), root.len() as u32) };
-    if done == 0 {
-        return None;
-    }
+    let root = root_of(path)?;
     let mut name = [0_u16; 64];
     // SAFETY: the path ends with a zero, the buffer is live and of the length that is named, and what is not wanted is null.
     let done = unsafe {
@@ -152,4 +157,27 @@ pub fn host_file_system(path: &Path) -> Option<String> {
     };
     let end = name.iter().position(|&unit| unit == 0)?;
     (done != 0 && end > 0).then(|| OsString::from_wide(&name[..end]).to_string_lossy().into_owned())
+}
+
+/// The directory in which the volume that holds a path is mounted, with a zero at the end.
+fn root_of(path: &Path) -> Option<Vec<u16>> {
+    let path = std::path::absolute(path).ok()?;
+    let path: Vec<u16> = path.as_os_str().encode_wide().chain([0]).collect();
+    let mut root = vec![0_u16; path.len() + 260];
+    // SAFETY: the path ends with a zero, and the buffer is live and of the length that is named.
+    let done = unsafe { GetVolumePathNameW(path.as_ptr(), root.as_mut_ptr(), root.len() as u32) };
+    (done != 0).then_some(root)
+}
+
+/// The name as a device of the volume that holds a path: `\\?\Volume{…}`.
+fn volume_of(path: &Path) -> Option<PathBuf> {
+    let root = root_of(path)?;
+    let mut name = [0_u16; 64];
+    // SAFETY: the root ends with a zero, and the buffer is live and of the length that is named.
+    let done =
+        unsafe { GetVolumeNameForVolumeMountPointW(root.as_ptr(), name.as_mut_ptr(), name.len() as u32) };
+    let end = name.iter().position(|&unit| unit == 0)?;
+    // With the backslash at its end it would be the root directory.
+    let name = name[..end].strip_suffix(&[u16::from(b'\\')])?;
+    (done != 0).then(|| OsString::from_wide(name).into())
 }

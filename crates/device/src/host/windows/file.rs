@@ -95,6 +95,13 @@ pub(crate) fn kind_of(file: &File) -> io::Result<FileKind> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(u64, [u8; 16]);
 
+impl FileId {
+    /// The number of the file system that the file is in.
+    pub fn file_system(&self) -> u64 {
+        self.0
+    }
+}
+
 /// Which file a path leads to; `None` if there is none.
 pub fn file_id(path: &Path) -> Option<FileId> {
     id_with(path, FILE_FLAG_BACKUP_SEMANTICS)

@@ -13,7 +13,7 @@ pub(crate) use device::{
     direct_alignment, discard, geometry, identity, is_over_file, is_write_protected, next_data,
     start_on_disk, user_of, written,
 };
-pub use device::{file_behind, hardware, host_file_system};
+pub use device::{drive_letters, file_behind, hardware, host_file_system};
 pub use file::{
     FileId, entry_id, file_id, integrity, make_link, make_with_mode, permissions, read_exact_at,
     read_some_at, set_integrity, sync_directory, write_all_at,

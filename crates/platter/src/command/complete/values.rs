@@ -101,6 +101,8 @@ fn targets(typed: &OsStr) -> Vec<Candidate> {
     let formats =
         platter_formats::registry().iter().map(|format| Candidate::new(format.name(), "a volume of Platter"));
     let others = Target::peers().map(|name| Candidate::new(name, "made on the device and mounted (root)"));
+    let by_windows =
+        Target::peers_of_windows().map(|name| Candidate::new(name, "made by Windows in a virtual disk"));
     let ours = platter_formats::registry().iter().map(|format| format!("mount:{}", format.name()));
     let ours = ours.map(|name| Candidate::new(name, "a volume of Platter through platter mount (root)"));
     [Candidate::new("raw", "the device itself")]
@@ -108,6 +110,7 @@ fn targets(typed: &OsStr) -> Vec<Candidate> {
         .chain(formats)
         .chain([Candidate::new("dir:", "a directory of a mounted file system")])
         .chain(others)
+        .chain(by_windows.filter(|_| cfg!(windows)))
         .chain(ours)
         .collect()
 }
