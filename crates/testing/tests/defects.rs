@@ -2,8 +2,8 @@
 //! fixed list of seeds.
 //!
 //! The patches are in `tests/defects`, each with a description of its defect. All are applied to one copy of the
-//! sources, which is built in a directory of its own; both are kept, so that the next build has little to do. The first
-//! patch adds a switch, and each of the others is in effect only in a run that names its number in `PLATTER_DEFECT`.
+//! sources, which is kept, so that the next build has little to do. The first patch adds a switch, and each of the others is
+//! in effect only in a run that names its number in `PLATTER_DEFECT`.
 
 use platter_testing::model::processor_time;
 use std::io::{BufRead, BufReader};
@@ -36,7 +36,8 @@ const PATCHES: &[(&str, &[&str])] = &[
     ("9-a-forgotten-file-is-moved", &["refs+integrity full"]),
 ];
 
-/// The copy of the sources (`tree`), with the directory for its build.
+/// The copy of the sources (`tree`), with the directory in which it is built, that of the original: what both depend on is
+/// compiled once.
 struct Copy {
     root: PathBuf,
     tree: PathBuf,
@@ -46,8 +47,8 @@ struct Copy {
 impl Copy {
     fn new() -> Copy {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("this crate's");
-        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("defects");
-        let [tree, target] = ["tree", "target"].map(|name| scratch.join(name));
+        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let (tree, target) = (scratch.join("defects/tree"), scratch.parent().expect("below target").into());
         fs::create_dir_all(&tree).expect("room");
         Copy { root, tree, target }
     }
@@ -94,16 +95,9 @@ impl Copy {
     /// Builds the simulator; returns the path of the program.
     fn build(&self) -> Result<PathBuf, String> {
         let mut command = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
-        command.args([
-            "test",
-            "-p",
-            "platterfs-testing",
-            "--test",
-            "schedules",
-            "--no-run",
-            "--message-format=json",
-        ]);
-        command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target).env("CARGO_INCREMENTAL", "1");
+        // With the features of the whole workspace, as in its own tests.
+        command.args(["test", "--workspace", "--test", "schedules", "--no-run", "--message-format=json"]);
+        command.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
         let output = command.output().expect("cargo");
         if !output.status.success() {
             return Err(format!("it does not build: {}", String::from_utf8_lossy(&output.stderr)));
