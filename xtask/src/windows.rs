@@ -9,7 +9,7 @@ use crate::tools::{self, Tool};
 use crate::{Outcome, bindings, by_windows, wine};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 pub(crate) const TARGET: &str = "x86_64-pc-windows-gnu";
 const ARM: &str = "aarch64-unknown-linux-musl";
@@ -149,12 +149,19 @@ impl Room {
         Ok(Room { runner, scratch, at, prefix, linux: linux.to_path_buf() })
     }
 
-    /// Runs the other program in the directory.
+    /// Runs the other program in the directory. What it prints goes to files: a process of Wine that outlasts the program has its
+    /// outputs too, and the end of a pipe could be waited for without end.
     fn output(&self, arguments: &[&str]) -> Result<Output, String> {
+        let [told, errors] = ["told", "errors"].map(|name| self.prefix.join(name));
+        let failed = |error: std::io::Error| format!("{}: {error}", self.runner);
+        let [to_told, to_errors] = [&told, &errors].map(fs::File::create);
         let mut runner = Command::new(self.runner);
         runner.arg(PROGRAM).args(arguments).current_dir(&self.at);
         runner.env("WINEPREFIX", &self.prefix).env("WINEDEBUG", "-all").env("NO_COLOR", "1");
-        runner.output().map_err(|error| format!("{}: {error}", self.runner))
+        runner.stdin(Stdio::null()).stdout(to_told.map_err(failed)?).stderr(to_errors.map_err(failed)?);
+        let status = runner.status().map_err(failed)?;
+        let [stdout, stderr] = [&told, &errors].map(fs::read);
+        Ok(Output { status, stdout: stdout.map_err(failed)?, stderr: stderr.map_err(failed)? })
     }
 
     /// Runs it, and expects this exit code; returns what it printed, to both of its outputs.
