@@ -223,8 +223,8 @@ fn finish(
 ) -> Result<usize> {
     if !force {
         let with_standing = paths.iter().zip(set.standings());
-        let left_out = with_standing.filter(|(_, standing)| matches!(standing, Standing::LeftOut(_)));
-        { left_out }.try_for_each(|(path, _)| refuse_rest(path))?;
+        let mut left_out = with_standing.filter(|(_, standing)| matches!(standing, Standing::LeftOut(_)));
+        left_out.try_for_each(|(path, _)| refuse_rest(path))?;
     }
     set.prepare(from, force)?;
     grow(paths, &mut set, from)?;

@@ -1,5 +1,5 @@
-//! What the program asks of the operating system: signals and sockets with a path. One module
-//! for each system, both with the same functions. What copying asks is in [`platter::copy`]; what needs `unsafe` is in
+//! What the program asks of the operating system: signals, whether the terminal is still there, and sockets with a path. One
+//! module for each system, both with the same functions. What copying asks is in [`platter::copy`]; what needs `unsafe` is in
 //! [`platter_device::host`].
 
 #[cfg(unix)]
