@@ -13,6 +13,7 @@ mod deploy;
 mod dist;
 mod kernel;
 mod packages;
+mod parts;
 mod programs;
 mod recipes;
 mod registry;
@@ -23,9 +24,9 @@ mod windows;
 mod wine;
 
 use command::{cargo, cargo_program, cargo_with, run, said, write};
+use parts::Part;
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
 
 const HELP: &str = "\
 cargo xtask test                     everything a change must pass; installs the Debian packages it needs where it may
@@ -129,47 +130,15 @@ fn test() -> Outcome {
     kernel::provide()?;
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    // The longest tests and the other tasks run in parallel with the rest.
-    let (tested, beside) = std::thread::scope(|scope| {
-        let beside = scope.spawn(|| each_of(&BESIDE_THE_TESTS));
-        let tested = each_of(&[("most tests", programs::most)]);
-        (tested, beside.join())
-    });
-    let beside = beside.map_err(|_| "what went beside the tests: a panic".to_string()).and_then(|done| done);
-    both(tested, beside)
-}
-
-/// A part of the test, with its name.
-type Part = (&'static str, fn() -> Outcome);
-
-const BESIDE_THE_TESTS: [Part; 6] = [
-    ("the bindings", bindings::build),
-    ("the longest tests", programs::longest),
-    ("the pages of the library", pages),
-    ("the archives", package),
-    ("the program for Windows", windows::test),
-    ("the bindings in Python", bindings::run_python),
-];
-
-/// Runs one part after the other, also after one that failed, and says how long each took.
-fn each_of(parts: &[Part]) -> Outcome {
-    let mut all = Ok(());
-    for (name, run) in parts {
-        let start = Instant::now();
-        let done = run();
-        let word = if done.is_ok() { "ok" } else { "FAILED" };
-        eprintln!("xtask: {name}: {word} after {} s", start.elapsed().as_secs());
-        all = both(all, done);
-    }
-    all
-}
-
-/// Two outcomes as one, which names the reasons of both.
-fn both(first: Outcome, second: Outcome) -> Outcome {
-    match (first, second) {
-        (Err(first), Err(second)) => Err(format!("{first}\nxtask: {second}")),
-        (first, second) => first.and(second),
-    }
+    let mut all = vec![Part::new("the program for Windows", windows::test)];
+    all.extend(programs::parts()?);
+    all.push(Part::new("the bindings", bindings::test));
+    all.push(Part::new("the examples of the library", || {
+        cargo(&["test", "--workspace", "--doc", "--quiet"])
+    }));
+    all.push(Part::new("the pages of the library", pages));
+    all.push(Part::new("the archives", package));
+    parts::run_all(all)
 }
 
 /// Makes the pages of the public library, without a warning.

@@ -1,12 +1,10 @@
-//! Runs the test programs of the workspace. `cargo test` runs one after the other; some wait most of the time for a mount, an
-//! emulated machine or a measurement, so here those run beside the others, which compute.
+//! The test programs of the workspace. `cargo test` runs one after the other; here several run at once.
 
-use crate::command::{cargo, cargo_program};
-use crate::{Outcome, both};
+use crate::Outcome;
+use crate::command::cargo_program;
+use crate::parts::Part;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 /// A test program.
 struct Program {
@@ -17,38 +15,26 @@ struct Program {
     directory: PathBuf,
 }
 
-/// The packages of which most tests wait.
-const WAITING: [&str; 2] = ["platterfs ", "platterfs-lab "];
+/// The programs that take longest, which begin first: what takes longest must not begin last.
+const LONGEST: [&str; 5] = [
+    "platterfs-ntfs suite",
+    "platterfs documents",
+    "platterfs suite",
+    "platterfs-lab suite",
+    "platterfs-testing defects",
+];
 
-/// The programs that take minutes by themselves: one runs the commands of all documents, one builds the simulator with known
-/// defects.
-const LONGEST: [&str; 2] = ["platterfs documents", "platterfs-testing defects"];
-
-/// Runs all tests but the longest, those that wait beside those that compute, and then the examples of the documentation.
-pub(crate) fn most() -> Outcome {
-    let all = built()?;
-    let is_long = |program: &Program| LONGEST.contains(&program.name.as_str());
-    let waits = |program: &Program| WAITING.iter().any(|package| program.name.starts_with(package));
-    let (waiting, computing): (Vec<_>, Vec<_>) =
-        all.iter().filter(|program| !is_long(program)).partition(|program| waits(program));
-    let times = Mutex::new(Vec::new());
-    let (one, two) = std::thread::scope(|scope| {
-        let beside = scope.spawn(|| each(&waiting, &times));
-        (each(&computing, &times), beside.join())
-    });
-    let two = two.unwrap_or_else(|_| Err("the programs that wait: a panic".into()));
-    print_times(times);
-    both(both(one, two), cargo(&["test", "--workspace", "--doc", "--quiet"]))
-}
-
-/// Runs the longest tests.
-pub(crate) fn longest() -> Outcome {
-    let all = built()?;
-    let longest: Vec<_> = all.iter().filter(|program| LONGEST.contains(&program.name.as_str())).collect();
-    if longest.len() != LONGEST.len() {
-        return Err(format!("of {LONGEST:?}, {} are there", longest.len()));
+/// Builds the test programs; returns a part of the test for each, those that take longest first.
+pub(crate) fn parts() -> Result<Vec<Part>, String> {
+    let mut all = built()?;
+    let place =
+        |program: &Program| LONGEST.iter().position(|name| *name == program.name).unwrap_or(LONGEST.len());
+    all.sort_by_key(place);
+    if all.iter().filter(|program| place(program) < LONGEST.len()).count() != LONGEST.len() {
+        return Err(format!("not all of these test programs are there: {LONGEST:?}"));
     }
-    each(&longest, &Mutex::default())
+    let part = |program: Program| Part::new(program.name.clone(), move || tested(&program));
+    Ok(all.into_iter().map(part).collect())
 }
 
 /// Builds the test programs, with the features of all crates together: with fewer features, everything would be compiled once
@@ -85,37 +71,19 @@ fn program(line: &str) -> Result<Option<Program>, String> {
     Ok(Some(Program { name, executable: executable.into(), directory: directory.into() }))
 }
 
-/// Runs programs one after the other, also after one that failed, and prints what each said when it has ended.
-fn each(programs: &[&Program], times: &Mutex<Vec<(Duration, String)>>) -> Outcome {
-    let mut failed = Vec::new();
-    for program in programs {
-        let start = Instant::now();
-        let output = Command::new(&program.executable)
-            .current_dir(&program.directory)
-            .env("CARGO_MANIFEST_DIR", &program.directory)
-            .output()
-            .map_err(|error| format!("{}: {error}", program.executable.display()))?;
-        let took = start.elapsed();
-        eprintln!(
-            "     Running {} ({})\n{}{}",
-            program.name,
-            program.executable.display(),
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
-        times.lock().expect("nothing panics with it").push((took, program.name.clone()));
-        if !output.status.success() {
-            failed.push(format!("{}: {}", program.name, output.status));
-        }
-    }
-    if failed.is_empty() { Ok(()) } else { Err(format!("these tests failed: {}", failed.join(", "))) }
-}
-
-/// Prints which programs took the most time.
-fn print_times(times: Mutex<Vec<(Duration, String)>>) {
-    let mut times = times.into_inner().expect("nothing panics with it");
-    times.sort_unstable_by(|one, two| two.cmp(one));
-    for (took, name) in times.iter().take(20) {
-        eprintln!("xtask: {:>4} s {name}", took.as_secs());
-    }
+/// Runs a program, and prints what it said when it has ended.
+fn tested(program: &Program) -> Outcome {
+    let output = Command::new(&program.executable)
+        .current_dir(&program.directory)
+        .env("CARGO_MANIFEST_DIR", &program.directory)
+        .output()
+        .map_err(|error| format!("{}: {error}", program.executable.display()))?;
+    eprintln!(
+        "     Running {} ({})\n{}{}",
+        program.name,
+        program.executable.display(),
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    if output.status.success() { Ok(()) } else { Err(output.status.to_string()) }
 }
