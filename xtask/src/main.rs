@@ -18,6 +18,7 @@ mod programs;
 mod recipes;
 mod registry;
 mod release;
+mod specimens;
 mod tables;
 mod tools;
 mod windows;
@@ -128,6 +129,7 @@ fn test() -> Outcome {
     tools::provide_judges()?;
     tools::open_fuse()?;
     kernel::provide()?;
+    specimens::provide()?;
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     let mut all = vec![Part::new("the program for Windows", windows::test)];
@@ -163,6 +165,7 @@ fn campaign(seed: Option<&str>) -> Outcome {
     tools::provide_judges()?;
     tools::open_fuse()?;
     kernel::provide()?;
+    specimens::provide()?;
     let seed = seed.map(|seed| ("PLATTER_SEED", seed));
     let arguments = [
         "test",

@@ -3,6 +3,7 @@
 use platter_bitlocker::making::Making;
 use platter_bitlocker::{Encrypted, EncryptedVolume, KeyFile, Layout, Method, Secret};
 use platter_device::{Device, MemoryDevice, Sectors};
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -66,6 +67,18 @@ pub(crate) fn expected(making: &Making<'_>, length: u64) -> Vec<u8> {
         bytes[at as usize..(at + size) as usize].fill(0);
     }
     bytes
+}
+
+/// The SHA-256 of so much of a device.
+pub(crate) fn sha256(device: &dyn Device, length: u64) -> String {
+    let mut hash = Sha256::new();
+    let mut part = vec![0; 1 << 20];
+    for offset in (0..length).step_by(part.len()) {
+        let part = &mut part[..(1 << 20).min((length - offset) as usize)];
+        device.read_at(offset, part).unwrap();
+        hash.update(part);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub(crate) const LAYOUTS: [Layout; 3] = [Layout::Vista, Layout::Seven, Layout::ToGo];

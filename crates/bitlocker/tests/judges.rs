@@ -1,25 +1,13 @@
 //! Volumes of Windows, and other programs that read those which are made here.
 
-use crate::common::{MIB, PASSWORD, RECOVERY_KEY, expected, made, making, open};
+use crate::common::{MIB, PASSWORD, RECOVERY_KEY, expected, made, making, open, sha256};
 use platter_bitlocker::making::Making;
 use platter_bitlocker::{Encrypted, KeyFile, Layout, Method, RecoveryKey, Secret};
 use platter_device::{Device, FileDevice, FileOptions};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-
-fn sha256(device: &dyn Device) -> String {
-    let mut hash = Sha256::new();
-    let mut part = vec![0; 1 << 20];
-    for offset in (0..device.len()).step_by(part.len()) {
-        let part = &mut part[..(1 << 20).min((device.len() - offset) as usize)];
-        device.read_at(offset, part).unwrap();
-        hash.update(part);
-    }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 fn opened(path: &Path) -> (Arc<dyn Device>, Encrypted) {
     let options = FileOptions { read_only: true, ..FileOptions::default() };
@@ -68,7 +56,7 @@ fn volumes_of_windows_open_with_each_of_their_keys() {
         for key in keys {
             let volume = encrypted.open(device.clone(), &key);
             match field("SHA256SUM") {
-                Some(sum) => assert_eq!(sha256(&volume.unwrap()), sum, "{name}"),
+                Some(sum) => assert_eq!(sha256(&volume.unwrap(), device.len()), sum, "{name}"),
                 None => assert!(
                     volume.is_err_and(|error| error.to_string().contains("while it is in use")),
                     "{name}"

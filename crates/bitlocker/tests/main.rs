@@ -5,3 +5,4 @@ mod contract;
 mod hostile;
 mod judges;
 mod power;
+mod specimens;
