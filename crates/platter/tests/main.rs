@@ -1,6 +1,7 @@
 //! Most tests of this crate are modules of one program: that is compiled in a fraction of the time of many programs.
 
 mod bitlocker;
+mod bitlocker_linux;
 mod bitlocker_power;
 mod browse;
 mod common;
