@@ -1,6 +1,7 @@
 //! The tests of this crate are modules of one program.
 
 mod common;
+mod dirty;
 mod evidence;
 mod hostile;
 mod judges;
