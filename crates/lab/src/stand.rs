@@ -171,6 +171,36 @@ impl OpenStand {
         OpenStand::opened(stand, span, None, 1, caching, false, true)
     }
 
+    /// Provides `length` bytes of memory, and a region of `share` bytes for each target if that is less.
+    fn in_memory(length: u64, share: Option<u64>, targets: u64, caching: Caching) -> Result<OpenStand> {
+        let name = format!("mem:{}", typed(length));
+        crate::groups::memory_is_there(&name, length, 0)?;
+        let device: Arc<dyn Device> = Arc::new(MemoryDevice::provided(length, Sectors::SMALL));
+        let places = match share {
+            Some(share) if share < length => striped(&device, 0, MEMORY_STRIPE, share, targets, 0)?,
+            _ => vec![Region {
+                device: device.clone(),
+                provided: 0,
+                block: None,
+                is_discarded: false,
+                beneath: None,
+            }],
+        };
+        Ok(OpenStand {
+            device,
+            kind: "memory",
+            direct: true,
+            caching,
+            name,
+            place: PathBuf::new(),
+            places,
+            base: 0,
+            mirror: None,
+            made: Made::default(),
+            _blocks: None,
+        })
+    }
+
     fn opened(
         stand: &Stand,
         span: u64,
@@ -189,46 +219,14 @@ impl OpenStand {
         let length = image_length(span).saturating_mul(targets).saturating_add(mark::LENGTH);
         let claimed = FileOptions { caching, exclusive: true, ..FileOptions::default() };
         match stand {
-            Stand::Memory(length) => {
-                let name = format!("mem:{}", typed(*length));
-                crate::groups::memory_is_there(&name, *length, 0)?;
-                let device: Arc<dyn Device> = Arc::new(MemoryDevice::provided(*length, Sectors::SMALL));
-                let places = match share {
-                    Some(share) if share < *length => striped(&device, 0, MEMORY_STRIPE, share, targets, 0)?,
-                    _ => {
-                        vec![Region {
-                            device: device.clone(),
-                            provided: 0,
-                            block: None,
-                            is_discarded: false,
-                            beneath: None,
-                        }]
-                    }
-                };
-                Ok(OpenStand {
-                    device,
-                    kind: "memory",
-                    direct: true,
-                    caching,
-                    name,
-                    place: PathBuf::new(),
-                    places,
-                    base: 0,
-                    mirror: None,
-                    made: Made::default(),
-                    _blocks: None,
-                })
-            }
+            Stand::Memory(length) => OpenStand::in_memory(*length, share, targets, caching),
             Stand::Model(model) => OpenStand::of_model(model, targets, caching),
             Stand::TemporaryImage(directory) => {
                 let file =
                     FileDevice::temporary(directory, length, FileOptions { exclusive: false, ..claimed })?;
                 let name = format!("temporary image in {}", directory.display());
-                {
-                    let opened =
-                        OpenStand::on_file(file, 0, span, targets, caching, directory, Made::default())?;
-                    Ok(OpenStand { name, ..opened })
-                }
+                let opened = OpenStand::on_file(file, 0, span, targets, caching, directory, Made::default())?;
+                Ok(OpenStand { name, ..opened })
             }
             Stand::Path { path, force } => {
                 let mut made = Made::default();

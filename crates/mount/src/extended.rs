@@ -189,6 +189,28 @@ impl Served {
         self.set_attribute_as(node, name, value, how, None)
     }
 
+    /// Sets the integrity of a file or directory, given as `on` or `off`.
+    fn set_integrity(&self, node: Node, value: &[u8]) -> Answer<()> {
+        let enabled = match value {
+            b"on" => true,
+            b"off" => false,
+            _ => return Err(Errno::INVALID),
+        };
+        let part = self.told(self.system.integrity())?;
+        let integrity = Integrity { enabled, ..self.told(part.get(node))? };
+        self.told(part.set(node, integrity))
+    }
+
+    /// Makes a stream, if it is not there, with this content.
+    fn set_stream(&self, node: Node, name: &Name, content: &[u8]) -> Answer<()> {
+        let system = &self.system;
+        let stream = self.told(system.streams().and_then(|part| part.open(node, name, true)))?;
+        let cut = Change { size: Some(content.len() as u64), ..Change::default() };
+        let done = system.set_attributes(stream, &cut).and_then(|_| system.write(stream, 0, content));
+        system.forget(stream, 1);
+        self.told(done)
+    }
+
     /// Sets an attribute for a user other than root, of whom one group is known, or for root.
     pub(crate) fn set_attribute_as(
         &self,
@@ -231,16 +253,7 @@ impl Served {
                 let point = reparse::from_bytes(value).ok_or(Errno::INVALID)?;
                 self.told(system.reparse_points().and_then(|part| part.set(node, Some(&point))))
             }
-            Meaning::Integrity => {
-                let enabled = match value {
-                    b"on" => true,
-                    b"off" => false,
-                    _ => return Err(Errno::INVALID),
-                };
-                let integrity =
-                    Integrity { enabled, ..self.told(system.integrity().and_then(|part| part.get(node)))? };
-                self.told(system.integrity().and_then(|part| part.set(node, integrity)))
-            }
+            Meaning::Integrity => self.set_integrity(node, value),
             // A snapshot has what every program reads, also what was written through a mapping.
             Meaning::Snapshot(name) if value.is_empty() => match self.hand_over(node, 0..u64::MAX) {
                 true => self.told(system.snapshots().and_then(|part| part.create(node, &name))),
@@ -249,13 +262,7 @@ impl Served {
             // The owner of any other file is not asked whether the volume is scrubbed.
             Meaning::Scrub if node == Node::ROOT => self.scrubbing.order(value, system, self.log()),
             Meaning::Scrub => Err(Errno::UNSUPPORTED),
-            Meaning::Stream(stream) => {
-                let stream = self.told(system.streams().and_then(|part| part.open(node, &stream, true)))?;
-                let cut = Change { size: Some(value.len() as u64), ..Change::default() };
-                let done = system.set_attributes(stream, &cut).and_then(|_| system.write(stream, 0, value));
-                system.forget(stream, 1);
-                self.told(done)
-            }
+            Meaning::Stream(stream) => self.set_stream(node, &stream, value),
             Meaning::List(name) => self.set_acl(node, name, value, stranger),
             Meaning::Extended(name) if name.len() > 254 => Err(Errno(libc::ERANGE)),
             Meaning::Extended(name) => {

@@ -85,16 +85,15 @@ impl<F: Family> Volume<F> {
         core.pin(from);
         core.pin(to);
         core.directory(from)?;
+        let directory = core.directory(to)?;
         let place = match (takes_over, replaced) {
             // The old entry is removed first, so that the new entry is the one that the name leads to.
             (false, _) => {
-                let directory = core.directory(to)?;
                 but.into_iter().for_each(|old| directory.remove(old));
                 directory.insert(new_name, &entry, but)?
             }
-            (true, Some((_, target))) => core.directory(to)?.update(target, &entry),
+            (true, Some((_, target))) => directory.update(target, &entry),
             (true, None) => {
-                let directory = core.directory(to)?;
                 let revived = directory.revive(new_name).ok_or(Error::NotFound)?;
                 directory.update(revived, &entry)
             }

@@ -545,24 +545,7 @@ impl<'a> Course<'a> {
             group.iter().zip(0..).map(|(case, number)| self.job(workload, case, number)).collect();
         let cut = Cut::here(group, members.len());
         let ramp_up = ramp_up_of(group);
-        let mut sessions = Vec::new();
-        let mut slowest = f64::INFINITY;
-        let mut at = 0;
-        while at < members.len() {
-            let trial = self.try_out(&members[at], workload, (&jobs, &label), (cut, ramp_up));
-            let name = members[at].name.clone();
-            match self.keep_or_drop(&name, &format!("measured under {label}"), trial) {
-                Some((session, iops)) => {
-                    sessions.push(session);
-                    slowest = slowest.min(iops);
-                    members[at].busy = Busy::begin(&members[at].ready.subject)?;
-                    at += 1;
-                }
-                None => {
-                    members.remove(at);
-                }
-            }
-        }
+        let (mut sessions, slowest) = self.begin(members, workload, (&jobs, &label), (cut, ramp_up))?;
         let cut = if slowest.is_finite() { cut.for_rate(slowest) } else { cut };
         let mut stops: Vec<Stop> = group.iter().map(|case| cut.stop(case)).collect();
         let ramp_up = match cut {
@@ -581,16 +564,12 @@ impl<'a> Course<'a> {
             if self.observer.stop() && pass > 1 {
                 break;
             }
-            if matches!(cut, Cut::Slices(_)) && pass > noise::FIRST && pass % noise::FIRST == 1 {
-                let rates = self.rates(members, workload, group);
-                let done = pass - 1;
-                let others = self.machine.other_load();
-                if let Some(sentence) = self.noise.sentence(&rates, done, usual, others) {
-                    self.observer.notice(&sentence);
-                }
-                if self.noise.is_reached(&rates) {
-                    break;
-                }
+            if matches!(cut, Cut::Slices(_))
+                && pass > noise::FIRST
+                && pass % noise::FIRST == 1
+                && self.is_precise(members, workload, group, (pass - 1, usual))
+            {
+                break;
             }
             if let (Cut::Counts(each), [case]) = (cut, group)
                 && pass == passes
@@ -612,6 +591,50 @@ impl<'a> Course<'a> {
             }
         }
         self.rest_of(members, group, &label)
+    }
+
+    /// Opens a session of each member, and returns the IOPS of the slowest; those that fail are left out.
+    fn begin(
+        &mut self,
+        members: &mut Vec<Member>,
+        workload: &Workload,
+        (jobs, label): (&[Job], &str),
+        how: (Cut, Duration),
+    ) -> Result<(Vec<Session>, f64)> {
+        let (mut sessions, mut slowest) = (Vec::new(), f64::INFINITY);
+        let mut at = 0;
+        while at < members.len() {
+            let trial = self.try_out(&members[at], workload, (jobs, label), how);
+            let name = members[at].name.clone();
+            match self.keep_or_drop(&name, &format!("measured under {label}"), trial) {
+                Some((session, iops)) => {
+                    sessions.push(session);
+                    slowest = slowest.min(iops);
+                    members[at].busy = Busy::begin(&members[at].ready.subject)?;
+                    at += 1;
+                }
+                None => {
+                    members.remove(at);
+                }
+            }
+        }
+        Ok((sessions, slowest))
+    }
+
+    /// Whether the precision that was asked for is reached; tells the observer what noise there is.
+    fn is_precise(
+        &mut self,
+        members: &[Member],
+        workload: &Workload,
+        group: &[Case],
+        (done, usual): (u32, u32),
+    ) -> bool {
+        let rates = self.rates(members, workload, group);
+        let others = self.machine.other_load();
+        if let Some(sentence) = self.noise.sentence(&rates, done, usual, others) {
+            self.observer.notice(&sentence);
+        }
+        self.noise.is_reached(&rates)
     }
 
     /// Opens a session of a member, and measures one slice that no result counts, if slices are measured: how fast it is

@@ -56,6 +56,24 @@ impl Done {
     }
 }
 
+/// Writes the checkpoints of a database until the run is over.
+fn write_checkpoints(database: &Database, is_over: &AtomicBool) -> Result<()> {
+    while !is_over.load(Ordering::Relaxed) {
+        database.checkpoint()?;
+        sync::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+/// Verifies the pages of a database in order, over and over, until the run is over.
+fn maintain(database: &Database, is_over: &AtomicBool) -> Result<()> {
+    let mut next = 1;
+    while !is_over.load(Ordering::Relaxed) {
+        next = database.maintain(next)?;
+    }
+    Ok(())
+}
+
 /// Runs the mix with `threads` threads for `time`, after a ramp-up that does not count.
 pub(super) fn run(
     databases: &[Database],
@@ -81,23 +99,10 @@ pub(super) fn run(
     sync::scope(|scope| {
         for database in databases {
             let (is_over, fail) = (&is_over, &fail);
-            let checkpoints = scope.spawn("checkpoints", move || {
-                while !is_over.load(Ordering::Relaxed) {
-                    match database.checkpoint() {
-                        Ok(()) => sync::sleep(Duration::from_millis(2)),
-                        Err(error) => return fail(error),
-                    }
-                }
-            });
-            let maintenance = scope.spawn("maintenance", move || {
-                let mut next = 1;
-                while !is_over.load(Ordering::Relaxed) {
-                    match database.maintain(next) {
-                        Ok(after) => next = after,
-                        Err(error) => return fail(error),
-                    }
-                }
-            });
+            let checkpoints = move || write_checkpoints(database, is_over).unwrap_or_else(fail);
+            let checkpoints = scope.spawn("checkpoints", checkpoints);
+            let maintenance = move || maintain(database, is_over).unwrap_or_else(fail);
+            let maintenance = scope.spawn("maintenance", maintenance);
             [checkpoints, maintenance].into_iter().filter_map(std::io::Result::err).for_each(refused);
         }
         for thread in 0..threads {

@@ -269,6 +269,21 @@ fn settings(jetstress: &Jetstress, stand: &OpenStand, first: &str, span: u64) ->
     }
 }
 
+/// Opens databases that were not closed, and finds them whole. Returns how long their logs took to be replayed, as Jetstress times
+/// its soft recovery.
+fn recovery(ready: &[[Ready; 2]], shape: Shape) -> Result<Duration> {
+    let stopped = sync::now();
+    let files = ready.iter().map(|pair| [0, 1].map(|which| Store::new(pair[which].subject.clone())));
+    let opened: Vec<Database> =
+        files.map(|[db, log]| Database::open(db, log, shape)).collect::<Result<_>>()?;
+    let recovery = sync::now().duration_since(stopped);
+    for database in &opened {
+        database.all()?;
+        database.close()?;
+    }
+    Ok(recovery)
+}
+
 struct Course<'j> {
     jetstress: &'j Jetstress,
     stand: &'j OpenStand,
@@ -315,6 +330,24 @@ impl Course<'_> {
         self.observer.stage(what, self.passed(), total.max(self.passed()));
     }
 
+    /// Adds a target to those of the document, unless it is there; `ready` are two of its volumes.
+    fn describe(&mut self, name: &str, [db, log]: &[Ready; 2]) {
+        if self.targets.iter().any(|target| target.name == name) {
+            return;
+        }
+        let title = match db.description.title == log.description.title {
+            true => db.description.title.clone(),
+            false => format!("databases on {}, logs on {}", db.description.title, log.description.title),
+        };
+        self.targets.push(report::Target {
+            name: name.into(),
+            title,
+            short: name.into(),
+            details: format!("{DATABASES} volumes of databases and {DATABASES} of logs"),
+            ..db.description.clone()
+        });
+    }
+
     /// Runs one case, on new volumes and databases.
     fn case(&mut self, volumes: &Volumes, case: &str, threads: Threads, repeat: u32) -> Result<()> {
         let name = volumes.name();
@@ -328,20 +361,7 @@ impl Course<'_> {
             let log = self.ready(&volumes.log, &mut places, shape.log_bytes())?;
             ready.push([db, log]);
         }
-        if !self.targets.iter().any(|target| target.name == name) {
-            let [db, log] = &ready[0];
-            let title = match db.description.title == log.description.title {
-                true => db.description.title.clone(),
-                false => format!("databases on {}, logs on {}", db.description.title, log.description.title),
-            };
-            self.targets.push(report::Target {
-                name: name.clone(),
-                title,
-                short: name.clone(),
-                details: format!("{DATABASES} volumes of databases and {DATABASES} of logs"),
-                ..db.description.clone()
-            });
-        }
+        self.describe(&name, &ready[0]);
         let mut databases = Vec::new();
         for (number, [db, log]) in (0..).zip(&ready) {
             self.stage(&format!("{name}: making databases"));
@@ -370,19 +390,9 @@ impl Course<'_> {
                 .collect::<Vec<Option<Traffic>>>()
         });
         self.stage(&format!("{name}: looking whether the databases are whole"));
-        // The databases are not closed, so that opening them has to replay the log, which is timed as Jetstress times
-        // its soft recovery.
+        // The databases are not closed, so that opening them has to replay the log.
         drop(databases);
-        let stopped = sync::now();
-        let files = ready.iter().map(|pair| [0, 1].map(|which| Store::new(pair[which].subject.clone())));
-        let opened: Vec<Database> =
-            files.map(|[db, log]| Database::open(db, log, shape)).collect::<Result<_>>()?;
-        let recovery = sync::now().duration_since(stopped);
-        for database in &opened {
-            database.all()?;
-            database.close()?;
-        }
-        drop(opened);
+        let recovery = recovery(&ready, shape)?;
         for pair in ready {
             pair.into_iter().try_for_each(Ready::tear_down)?;
         }

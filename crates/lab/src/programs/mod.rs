@@ -86,11 +86,8 @@ pub struct Program {
     pub conclude: Option<String>,
 }
 
-/// Runs all commands on all targets.
-///
-/// # Errors
-/// An error that occurs before anything was measured. After that, the document is partial and states why.
-pub fn run(programs: &Programs, observer: &dyn Observer) -> Result<Document> {
+/// Checks what is asked for, before anything is written. Returns the name of each target, and its peer, if it has one.
+fn checked(programs: &Programs) -> Result<(Vec<String>, Vec<Option<Peer>>)> {
     if programs.commands.is_empty() {
         return Err(Error::Job("there is no command to run".into()));
     }
@@ -105,11 +102,19 @@ pub fn run(programs: &Programs, observer: &dyn Observer) -> Result<Document> {
     peers.iter().flatten().try_for_each(Peer::check)?;
     let names = crate::plan::distinct(programs.targets.iter().map(Target::name));
     crate::plan::check_base(programs.base.as_deref(), &names)?;
-    // Before anything is written.
     if peers.iter().any(Option::is_some) {
         programs.stand.check_blocks()?;
     }
     crate::plan::check_regions(&programs.stand, &programs.targets, programs.room)?;
+    Ok((names, peers))
+}
+
+/// Runs all commands on all targets.
+///
+/// # Errors
+/// An error that occurs before anything was measured. After that, the document is partial and states why.
+pub fn run(programs: &Programs, observer: &dyn Observer) -> Result<Document> {
+    let (names, peers) = checked(programs)?;
     let started = SystemTime::now();
     let watched = Machine::watch_programs(peers.iter().flatten().any(Peer::is_served_by_program));
     let ground = Ground::open(programs, &peers, observer)?;

@@ -75,6 +75,37 @@ pub(super) fn collect(check: &mut Check<'_>, file: &mut Assembled) {
             0
         }
     };
+    let names = names(check, file);
+    unknown_indexes(check, file);
+    let is_directory = is_directory(check, file);
+    let is_view = file.base().flags & record_flags::VIEW_INDEX != 0;
+    // Of the system's own files some have named streams only: Windows' change journal has `$J` and `$Max`.
+    let is_systems = names.iter().any(|name| name.parent.number() == known::EXTEND)
+        && file.streams().keys().any(|key| key.0 == Kind::DATA);
+    let has_data = !file.find(&key(Kind::DATA, "")).is_empty();
+    if !is_directory && !is_view && !is_systems && number >= known::FIRST_FREE && !has_data {
+        let message = format!("file record at offset {}: expected $DATA, found none", file.at);
+        check.find("data-lost", Severity::DataLoss, Some(number), message, repairing);
+        file.put(Attribute::resident(Kind::DATA, Vec::new()));
+    }
+    let reparse = file.value(Kind::REPARSE_POINT).map(|value| crate::layout::bytes::u32_at(value, 0));
+    let reparse = reparse.or_else(|| {
+        let bytes = file.bytes(check, &key(Kind::REPARSE_POINT, ""), 8).ok().flatten()?;
+        Some(crate::layout::bytes::u32_at(&bytes, 0))
+    });
+    let object = file.value(Kind::OBJECT_ID).and_then(ObjectId::from_bytes).map(|object| object.id);
+    let (sequence, links) = (file.base().sequence, file.base().links);
+    let known = File { sequence, is_directory, names, security, reparse, object, links };
+    if !check.is_again {
+        check.report.files += u64::from(!is_directory);
+        check.report.directories += u64::from(is_directory);
+        check.files.insert(number, known);
+    }
+}
+
+/// Returns the names in a file's records; what is none is taken out.
+fn names(check: &mut Check<'_>, file: &mut Assembled) -> Vec<KnownName> {
+    let (number, repairing) = (file.number, check.is_repairing);
     let mut names = Vec::new();
     let mut bad = Vec::new();
     for place in file.of(Kind::FILE_NAME) {
@@ -105,7 +136,12 @@ pub(super) fn collect(check: &mut Check<'_>, file: &mut Assembled) {
         file.records[part].record.attributes.remove(index);
         file.records[part].is_changed = true;
     }
-    // Only the volume's own files have other indexes than that of names.
+    names
+}
+
+/// Takes indexes out of a file that only the volume's own files have: all but that of names.
+fn unknown_indexes(check: &mut Check<'_>, file: &mut Assembled) {
+    let (number, repairing) = (file.number, check.is_repairing);
     let is_view = file.base().flags & record_flags::VIEW_INDEX != 0;
     let others: Vec<Key> =
         file.streams().into_keys().filter(|key| is_index(key) && *key.1 != *key_of_names().1).collect();
@@ -120,6 +156,11 @@ pub(super) fn collect(check: &mut Check<'_>, file: &mut Assembled) {
             file.remove(&other);
         }
     }
+}
+
+/// Whether a file is a directory; a flag that says otherwise than its attributes is put right.
+fn is_directory(check: &mut Check<'_>, file: &mut Assembled) -> bool {
+    let (number, repairing) = (file.number, check.is_repairing);
     let has_index = !file.find(&key_of_names()).is_empty();
     let mut is_directory = file.base().flags & record_flags::DIRECTORY != 0;
     if has_index != is_directory {
@@ -135,28 +176,7 @@ pub(super) fn collect(check: &mut Check<'_>, file: &mut Assembled) {
             check.rebuild.insert(number);
         }
     }
-    // Of the system's own files some have named streams only: Windows' change journal has `$J` and `$Max`.
-    let is_systems = names.iter().any(|name| name.parent.number() == known::EXTEND)
-        && file.streams().keys().any(|key| key.0 == Kind::DATA);
-    let has_data = !file.find(&key(Kind::DATA, "")).is_empty();
-    if !is_directory && !is_view && !is_systems && number >= known::FIRST_FREE && !has_data {
-        let message = format!("file record at offset {}: expected $DATA, found none", file.at);
-        check.find("data-lost", Severity::DataLoss, Some(number), message, repairing);
-        file.put(Attribute::resident(Kind::DATA, Vec::new()));
-    }
-    let reparse = file.value(Kind::REPARSE_POINT).map(|value| crate::layout::bytes::u32_at(value, 0));
-    let reparse = reparse.or_else(|| {
-        let bytes = file.bytes(check, &key(Kind::REPARSE_POINT, ""), 8).ok().flatten()?;
-        Some(crate::layout::bytes::u32_at(&bytes, 0))
-    });
-    let object = file.value(Kind::OBJECT_ID).and_then(ObjectId::from_bytes).map(|object| object.id);
-    let (sequence, links) = (file.base().sequence, file.base().links);
-    let known = File { sequence, is_directory, names, security, reparse, object, links };
-    if !check.is_again {
-        check.report.files += u64::from(!is_directory);
-        check.report.directories += u64::from(is_directory);
-        check.files.insert(number, known);
-    }
+    is_directory
 }
 
 /// The index of the names in a directory.

@@ -82,6 +82,30 @@ impl Core {
         Ok(file)
     }
 
+    /// Returns a record that extends another, from those known already or read to them.
+    fn extension<'a>(
+        &mut self,
+        base: &Record,
+        number: u64,
+        reference: Reference,
+        known: &'a mut Vec<(Reference, Record)>,
+    ) -> Result<&'a Record> {
+        let index = match known.iter().position(|(known, _)| *known == reference) {
+            Some(index) => index,
+            None => {
+                let (record, place) = self.parsed(reference.number())?;
+                if record.base.number() != number || record.sequence != reference.sequence() {
+                    let expected = format!("one that extends {}", Reference::new(number, base.sequence));
+                    let found = format!("{} in its life {}", record.base, record.sequence);
+                    return Err(Error::damaged("file record", place + 0x20, expected, found));
+                }
+                known.push((reference, record));
+                known.len() - 1
+            }
+        };
+        Ok(&known[index].1)
+    }
+
     fn load(&mut self, number: u64) -> Result<File> {
         let (base, at) = self.parsed(number)?;
         if base.base.number() != 0 {
@@ -109,33 +133,12 @@ impl Core {
                 (self.read_runs(&runs, 0, outside.size)?, runs)
             }
         };
-        let entries = ListEntry::read_all(&value, at)?;
-        let me = Reference::new(number, base.sequence);
         let mut extensions: Vec<(Reference, Record)> = Vec::new();
         let mut pieces: Vec<Attribute> = Vec::new();
-        for entry in entries {
-            let from = if entry.record.number() == number {
-                &base
-            } else {
-                let known = extensions.iter().position(|(reference, _)| *reference == entry.record);
-                let index = match known {
-                    Some(index) => index,
-                    None => {
-                        let (record, place) = self.parsed(entry.record.number())?;
-                        if record.base.number() != number || record.sequence != entry.record.sequence() {
-                            let found = format!("{} in its life {}", record.base, record.sequence);
-                            return Err(Error::damaged(
-                                "file record",
-                                place + 0x20,
-                                format!("one that extends {me}"),
-                                found,
-                            ));
-                        }
-                        extensions.push((entry.record, record));
-                        extensions.len() - 1
-                    }
-                };
-                &extensions[index].1
+        for entry in ListEntry::read_all(&value, at)? {
+            let from = match entry.record.number() == number {
+                true => &base,
+                false => self.extension(&base, number, entry.record, &mut extensions)?,
             };
             let is_meant = |piece: &&Attribute| {
                 piece.kind == entry.kind

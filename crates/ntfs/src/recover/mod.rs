@@ -212,15 +212,7 @@ impl Recovery<'_, '_> {
             true => vec![vec![Name::from(&*format!("file {number}"))]],
             false => file.names.iter().map(|(above, name)| self.files.path(*above, name)).collect(),
         };
-        let Some((record, mut damaged)) = self.source.record_and_faults(number) else { return Ok(()) };
-        let mut attributes = record.attributes.clone();
-        for part in self.files.extensions.get(&number).into_iter().flatten() {
-            let part = self.source.record_and_faults(*part);
-            if let Some((part, has_faults)) = part.filter(|(part, _)| file.has(part)) {
-                damaged |= has_faults;
-                attributes.extend(part.attributes);
-            }
-        }
+        let Some((attributes, damaged)) = self.attributes(number) else { return Ok(()) };
         if self.files.is_metadata(number) {
             // Nobody wants it copied, but its clusters are no deleted file's any more.
             let streams = streams(&attributes).into_values().filter(|_| !is_deleted);
@@ -233,41 +225,61 @@ impl Recovery<'_, '_> {
             .find(|attribute| attribute.kind == Type::STANDARD_INFORMATION)
             .and_then(|attribute| StandardInformation::from_bytes(attribute.value()?, 0).ok())
             .unwrap_or_default();
-        let (modified, accessed) = (standard.modified, standard.accessed);
-        let entry = |path: Vec<Name>, kind| Recovered {
-            damaged,
-            ..entry(path, is_deleted, kind, modified, accessed)
-        };
+        let about = About { paths, is_deleted, damaged, times: [standard.modified, standard.accessed] };
         if is_directory {
             self.report.directories += 1;
-            let path = paths.into_iter().next().unwrap_or_default();
-            return (self.visit)(&entry(path, Kind::Directory), &mut Data::empty(&self.source));
+            let path = about.paths.first().cloned().unwrap_or_default();
+            return (self.visit)(&about.entry(&path, Kind::Directory), &mut Data::empty(&self.source));
         }
         let point = self.reparse_point(&attributes);
         if let Some(target) = point.as_ref().and_then(|point| reparse::target(point).ok()) {
-            for path in paths {
+            for path in &about.paths {
                 self.count(is_deleted);
-                let link = Recovered { target: Some(target.clone()), ..entry(path, Kind::SymbolicLink) };
+                let link =
+                    Recovered { target: Some(target.clone()), ..about.entry(path, Kind::SymbolicLink) };
                 (self.visit)(&link, &mut Data::empty(&self.source))?;
             }
             return Ok(());
         }
         if standard.flags & file_flags::ENCRYPTED != 0 {
-            if !is_deleted {
-                paths.iter().for_each(|path| self.lose(path, "it is encrypted"));
-            }
+            self.lose(&about, "it is encrypted");
             return Ok(());
         }
-        let streams = streams(&attributes);
+        self.streams(&about, &streams(&attributes), point)
+    }
+
+    /// Returns the attributes of a file from all its records, and whether one of these has faults.
+    fn attributes(&self, number: u64) -> Option<(Vec<Attribute>, bool)> {
+        let file = &self.files.files[&number];
+        let (record, mut damaged) = self.source.record_and_faults(number)?;
+        let mut attributes = record.attributes;
+        for part in self.files.extensions.get(&number).into_iter().flatten() {
+            let part = self.source.record_and_faults(*part);
+            if let Some((part, has_faults)) = part.filter(|(part, _)| file.has(part)) {
+                damaged |= has_faults;
+                attributes.extend(part.attributes);
+            }
+        }
+        Some((attributes, damaged))
+    }
+
+    /// Gives out the content of a file and its other streams.
+    fn streams(
+        &mut self,
+        about: &About,
+        streams: &BTreeMap<Box<[u16]>, Vec<Attribute>>,
+        point: Option<Reparse>,
+    ) -> Result<()> {
+        let is_deleted = about.is_deleted;
         // The stream with the content of a file that Windows Overlay Filter packed, and how it is packed.
         let mut packed = None;
-        for (name, pieces) in &streams {
+        for (name, pieces) in streams {
             let stream = match Stream::open(pieces, self.source.geometry()) {
                 Ok(stream) => stream,
                 Err(error) => {
                     match is_deleted {
                         true => self.report.overwritten += u64::from(name.is_empty()),
-                        false => paths.iter().for_each(|path| self.lose(path, &error.to_string())),
+                        false => self.lose(about, &error.to_string()),
                     }
                     continue;
                 }
@@ -281,13 +293,12 @@ impl Recovery<'_, '_> {
                 packed = Some((stream.size(), packing, other));
                 continue;
             }
-            let why = lacking.and_then(|point| elsewhere(point.tag));
-            if let Some(why) = why {
+            if let Some(why) = lacking.and_then(|point| elsewhere(point.tag)) {
                 // What the stream has of the content, if anything, is no file without the rest.
                 if !is_deleted {
                     stream.claim(&mut self.used);
-                    paths.iter().for_each(|path| self.lose(path, why));
                 }
+                self.lose(about, why);
                 continue;
             }
             if is_deleted && stream.is_in(&self.used) {
@@ -299,10 +310,10 @@ impl Recovery<'_, '_> {
                 stream.claim(&mut self.used);
             }
             let content = packed.take_if(|_| **name == *wof::stream());
-            for path in &paths {
+            for path in &about.paths {
                 if let Some((size, packing, stream)) = &content {
                     self.count(is_deleted);
-                    let found = Recovered { size: *size, ..entry(path.clone(), Kind::File) };
+                    let found = Recovered { size: *size, ..about.entry(path, Kind::File) };
                     let mut data = Packed {
                         stream: Data::new(&self.source, stream),
                         packed: stream.size(),
@@ -317,7 +328,7 @@ impl Recovery<'_, '_> {
                 }
                 let stream_name = (!name.is_empty()).then(|| Name::from_units(name));
                 let found =
-                    Recovered { stream: stream_name, size: stream.size(), ..entry(path.clone(), Kind::File) };
+                    Recovered { stream: stream_name, size: stream.size(), ..about.entry(path, Kind::File) };
                 (self.visit)(&found, &mut Data::new(&self.source, &stream))?;
             }
         }
@@ -338,11 +349,31 @@ impl Recovery<'_, '_> {
         self.report.deleted += u64::from(is_deleted);
     }
 
-    fn lose(&mut self, path: &[Name], why: &str) {
-        if self.report.lost.len() < RecoverReport::KEPT {
-            let path: String = path.iter().map(|name| format!("/{name}")).collect();
-            self.report.lost.push((path, why.into()));
+    /// Notes that a file is lost, unless it was deleted anyway.
+    fn lose(&mut self, about: &About, why: &str) {
+        for path in about.paths.iter().filter(|_| !about.is_deleted) {
+            if self.report.lost.len() < RecoverReport::KEPT {
+                let path: String = path.iter().map(|name| format!("/{name}")).collect();
+                self.report.lost.push((path, why.into()));
+            }
         }
+    }
+}
+
+/// What is told of a file with each of its paths.
+struct About {
+    paths: Vec<Vec<Name>>,
+    is_deleted: bool,
+    /// Whether one of its records has faults.
+    damaged: bool,
+    /// Of the last change and the last access.
+    times: [FileTime; 2],
+}
+
+impl About {
+    fn entry(&self, path: &[Name], kind: Kind) -> Recovered {
+        let times = self.times.map(Timestamp::from);
+        Recovered { damaged: self.damaged, ..Recovered::new(path.to_vec(), self.is_deleted, kind, times) }
     }
 }
 
@@ -359,8 +390,4 @@ fn streams(attributes: &[Attribute]) -> BTreeMap<Box<[u16]>, Vec<Attribute>> {
         });
     }
     streams
-}
-
-fn entry(path: Vec<Name>, deleted: bool, kind: Kind, modified: FileTime, accessed: FileTime) -> Recovered {
-    Recovered::new(path, deleted, kind, [modified, accessed].map(Timestamp::from))
 }

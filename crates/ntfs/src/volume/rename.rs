@@ -4,8 +4,10 @@ use super::attributes::{deletable, names_of, stamp_change};
 use super::lookup::NamedEntry;
 use super::{NTFS, NtfsVolume};
 use crate::core::{Core, DETACHED};
+use crate::file::File;
 use crate::layout::{FileName, FileTime, Index, namespace, record_flags, record_number};
 use platter_vfs::{Error, Name, Node, RenameFlags, Result};
+use std::sync::Arc;
 
 impl NtfsVolume {
     /// Gives a file a further name.
@@ -45,6 +47,21 @@ impl NtfsVolume {
         self.touch(directory.0);
         self.touch(node.0);
         Ok(())
+    }
+
+    /// Returns the file that a rename of a file or directory to its name removes, if it may.
+    fn replaceable(&self, core: &mut Core, target: &NamedEntry, by_directory: bool) -> Result<Arc<File>> {
+        let other = core.file_at(target.reference)?;
+        let number = other.reference.number();
+        match (by_directory, self.is_directory(core, &other)?) {
+            (true, true) if !core.index_is_empty(number, Index::Names)? => return Err(Error::NotEmpty),
+            (true, false) => return Err(Error::NotADirectory),
+            (false, true) => return Err(Error::IsADirectory),
+            _ => {}
+        }
+        deletable(&other)?;
+        self.absorb_written(core, number)?;
+        core.file_at(target.reference)
     }
 
     /// Renames an entry, within its directory or into another.
@@ -97,22 +114,10 @@ impl NtfsVolume {
             }
             (_, target) => {
                 let replaced = target.filter(|target| !is_same_entry(target));
-                let mut gone = None;
-                if let Some(target) = &replaced {
-                    let other = core.file_at(target.reference)?;
-                    let other_is_directory = self.is_directory(&mut core, &other)?;
-                    match (is_directory, other_is_directory) {
-                        (true, true) if !core.index_is_empty(other.reference.number(), Index::Names)? => {
-                            return Err(Error::NotEmpty);
-                        }
-                        (true, false) => return Err(Error::NotADirectory),
-                        (false, true) => return Err(Error::IsADirectory),
-                        _ => {}
-                    }
-                    deletable(&other)?;
-                    self.absorb_written(&mut core, other.reference.number())?;
-                    gone = Some(core.file_at(target.reference)?);
-                }
+                let gone = match &replaced {
+                    Some(target) => Some(self.replaceable(&mut core, target, is_directory)?),
+                    None => None,
+                };
                 self.absorb_written(&mut core, number)?;
                 let kept = core.transact(|core| {
                     let mut kept = None;

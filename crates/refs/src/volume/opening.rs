@@ -3,8 +3,7 @@
 use super::keeper::Keeper;
 use super::{NAMES, OPENED, RefsVolume, Volume, background};
 use crate::core::Core;
-use crate::layout::PageReference;
-use crate::layout::system;
+use crate::layout::{PageReference, Version, system};
 use crate::open::{self, Notes};
 use crate::stream::LARGEST;
 use platter_device::sync::{Condvar, Mutex, RwLock};
@@ -21,19 +20,8 @@ impl RefsVolume {
         let anchors = open::anchors(&*device, &mut notes)?;
         let mut core = open::core(&device, &anchors, &mut notes, !options.read_only)?;
         let version = anchors.geometry.version;
-        if options.read_only {
-            core.health.close(Health::OPENED_SO);
-        } else if let Some(why) = device.why_read_only() {
+        if let Some(why) = obstacle(&core, &*device, options.read_only) {
             core.health.close(why);
-        } else if !version.is_written() {
-            core.health.close(format!("version {version} is only read"));
-        } else if anchors.geometry.reference < PageReference::compact(anchors.geometry.algorithm) {
-            let name = anchors.geometry.algorithm.name();
-            core.health.close(format!("its checkpoint has no room for {name} checksums; see check"));
-        } else if let Some(what) = core.checkpoint.unknown() {
-            core.health.close(format!("its layout is only read: {what}"));
-        } else if core.pages.map.has_compressed() {
-            core.health.close("some of its containers are compressed, which is only read");
         }
         core.security = system::security_id(&system::file_descriptor());
         if core.health.writable().is_ok()
@@ -55,9 +43,6 @@ impl RefsVolume {
         if options.commits_syncs && core.health.writable().is_ok() {
             core.refuse_log()?;
         }
-        let precision = Some(Duration::from_nanos(100));
-        let hard_links = anchors.geometry.version.has_hard_links();
-        let shared_clusters = anchors.geometry.version.has_shared_clusters();
         let volume = Arc::new_cyclic(|volume| Volume {
             keeper: keeper(volume.clone(), core.pages.space.free(), anchors.geometry.cluster),
             geometry: anchors.geometry,
@@ -74,29 +59,56 @@ impl RefsVolume {
             touched: Mutex::default(),
             converting: Mutex::default(),
             converted: Condvar::new(),
-            capabilities: Capabilities {
-                largest_file: LARGEST,
-                names: NAMES,
-                modified_precision: Duration::from_nanos(100),
-                created_precision: precision,
-                accessed_precision: precision,
-                hard_links,
-                symbolic_links: true,
-                streams: true,
-                extended_attributes: true,
-                sparse: true,
-                preallocate: true,
-                integrity: true,
-                clone: shared_clusters,
-                exchange: true,
-                recovers: true,
-            },
+            capabilities: capabilities(version),
             notes: notes.0,
             id: OPENED.fetch_add(1, Ordering::Relaxed),
             healed: AtomicU64::new(0),
             device,
         });
         Ok(RefsVolume { volume })
+    }
+}
+
+/// What a volume of this version can do.
+fn capabilities(version: Version) -> Capabilities {
+    let precision = Duration::from_nanos(100);
+    Capabilities {
+        largest_file: LARGEST,
+        names: NAMES,
+        modified_precision: precision,
+        created_precision: Some(precision),
+        accessed_precision: Some(precision),
+        hard_links: version.has_hard_links(),
+        symbolic_links: true,
+        streams: true,
+        extended_attributes: true,
+        sparse: true,
+        preallocate: true,
+        integrity: true,
+        clone: version.has_shared_clusters(),
+        exchange: true,
+        recovers: true,
+    }
+}
+
+/// The reason why a volume is only read that shows before anything else of it is read, if there is one.
+fn obstacle(core: &Core, device: &dyn Device, is_opened_so: bool) -> Option<String> {
+    let geometry = core.geometry();
+    let (version, algorithm) = (geometry.version, geometry.algorithm);
+    if is_opened_so {
+        Some(Health::OPENED_SO.into())
+    } else if let Some(why) = device.why_read_only() {
+        Some(why)
+    } else if !version.is_written() {
+        Some(format!("version {version} is only read"))
+    } else if geometry.reference < PageReference::compact(algorithm) {
+        Some(format!("its checkpoint has no room for {} checksums; see check", algorithm.name()))
+    } else if let Some(what) = core.checkpoint.unknown() {
+        Some(format!("its layout is only read: {what}"))
+    } else if core.pages.map.has_compressed() {
+        Some("some of its containers are compressed, which is only read".into())
+    } else {
+        None
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{MemoryFileSystem, MemoryOptions};
 use platter_device::{Buffer, MemoryDevice};
 use platter_vfs::{
     Attributes, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind, Name, Names,
-    NewEntry, Node, Place, Plan, Result, Timestamp, Transfers,
+    NewEntry, Node, Place, Plan, RenameFlags, Result, Timestamp, Transfers,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -271,22 +271,7 @@ impl Runner {
         let what = what.as_str();
         match operation {
             Operation::Create { directory, name, kind, into } => {
-                let Some(parent) = self.held(*directory) else { return Ok(()) };
-                if !self.can_take(*into) || self.reference.node_count() >= MOST_NODES {
-                    return Ok(());
-                }
-                self.note_change(parent, &name.0);
-                let extended = match self.reference.capabilities().extended_attributes {
-                    true => first_extended(&name.0),
-                    false => Vec::new(),
-                };
-                let extended: Vec<_> = extended.iter().map(|(name, value)| (&name[..], &value[..])).collect();
-                let new = NewEntry { kind: *kind, point: None, extended: &extended };
-                self.ask_node(what, *into, |system, ours| system.make(side(parent, ours), &name.0, &new))?;
-                if let Some(made) = self.held(*into).filter(|_| !new.extended.is_empty()) {
-                    self.compare_extended(what, made)?;
-                }
-                self.compare_attributes(parent)
+                self.create(what, *directory, &name.0, *kind, *into)
             }
             Operation::Lookup { directory, name, into } => {
                 let Some(parent) = self.held(*directory) else { return Ok(()) };
@@ -296,15 +281,7 @@ impl Runner {
                 self.ask_node(what, *into, |system, ours| system.lookup(side(parent, ours), &name.0))
             }
             Operation::Forget { node } => {
-                if self.can_take(*node)
-                    && let Some(pair) = self.handles[usize::from(*node)].take()
-                {
-                    self.system.forget(pair.system, 1);
-                    self.reference.forget(pair.reference, 1);
-                    if self.handles.iter().flatten().all(|held| *held != pair) {
-                        self.drop_listings(|listing| listing.directory == pair);
-                    }
-                }
+                self.forget(*node);
                 Ok(())
             }
             Operation::Write { node, offset, length, seed } => {
@@ -323,18 +300,7 @@ impl Runner {
                 self.change_file(what, *node, |system, node| system.set_attributes(node, &change).map(|_| ()))
             }
             Operation::Rename { from, name, to, new_name, flags } => {
-                let (Some(from), Some(to)) = (self.held(*from), self.held(*to)) else { return Ok(()) };
-                for directory in [from, to] {
-                    // The entry may have a name of different case, or be replaced, so both names count as changed in
-                    // both directories.
-                    self.note_change(directory, &name.0);
-                    self.note_change(directory, &new_name.0);
-                }
-                self.ask(what, |system, ours| {
-                    system.rename(side(from, ours), &name.0, side(to, ours), &new_name.0, *flags)
-                })?;
-                self.compare_attributes(from)?;
-                self.compare_attributes(to)
+                self.rename(what, (*from, &name.0), (*to, &new_name.0), *flags)
             }
             Operation::Unlink { directory, name } => {
                 let Some(parent) = self.held(*directory) else { return Ok(()) };
@@ -368,25 +334,7 @@ impl Runner {
                 let change = Change { flags: Some(DosFlags(*flags)), ..Change::default() };
                 self.change_attributes(what, *node, &change)
             }
-            Operation::Parent { directory } => {
-                let Some(pair) = self.held(*directory) else { return Ok(()) };
-                if self.reference.attributes(pair.reference).is_ok_and(|attributes| attributes.links == 0) {
-                    return Ok(());
-                }
-                if let Some(Answers::Both(system, reference)) =
-                    self.ask(what, |system, ours| system.parent(side(pair, ours)))?
-                {
-                    let known = |held: &&Pair| (held.system == system) != (held.reference == reference);
-                    if let Some(known) = self.handles.iter().flatten().find(known) {
-                        let (ours, theirs) = (known.system.0, known.reference.0);
-                        return Err(format!(
-                            "{what}: the volume answers {system:?}, the reference {reference:?}; \
-                             a held node is {ours} and {theirs}"
-                        ));
-                    }
-                }
-                Ok(())
-            }
+            Operation::Parent { directory } => self.ask_parent(what, *directory),
             Operation::SetLabel { label } => {
                 self.ask(what, |system, _| system.set_label(label))?;
                 self.ask_same("label", |system, _| Ok(system.info()?.label)).map(|_| ())
@@ -408,23 +356,7 @@ impl Runner {
                 let Some(pair) = self.held(*directory) else { return Ok(()) };
                 self.compare_listing(what, pair, *most)
             }
-            Operation::ListStart { listing, directory } => {
-                let Some(pair) = self.held(*directory).filter(|pair| self.is_directory(*pair)) else {
-                    return Ok(());
-                };
-                let mut entries = Vec::new();
-                self.reference
-                    .read_directory(pair.reference, Cursor::START, usize::MAX, &mut entries)
-                    .map_err(|error| error.to_string())?;
-                self.listings[usize::from(*listing)] = Some(Listing {
-                    directory: pair,
-                    cursor: Cursor::START,
-                    expected: entries.into_iter().map(|entry| entry.name).collect(),
-                    seen: BTreeSet::new(),
-                    changed: BTreeSet::new(),
-                });
-                Ok(())
-            }
+            Operation::ListStart { listing, directory } => self.start_listing(*listing, *directory),
             Operation::ListMore { listing, most } => self.list_more(*listing, *most),
             Operation::Allocate { node, start, end, keep_size } => {
                 self.change_file(what, *node, |system, node| system.allocate(node, *start..*end, *keep_size))
@@ -432,14 +364,7 @@ impl Runner {
             Operation::Punch { node, start, end } => {
                 self.change_file(what, *node, |system, node| system.punch(node, *start..*end))
             }
-            Operation::Link { node, directory, name } => {
-                let (Some(pair), Some(parent)) = (self.held(*node), self.held(*directory)) else {
-                    return Ok(());
-                };
-                self.note_change(parent, &name.0);
-                self.ask(what, |system, ours| system.link(side(pair, ours), side(parent, ours), &name.0))?;
-                self.compare_attributes(pair)
-            }
+            Operation::Link { node, directory, name } => self.link(what, *node, *directory, &name.0),
             Operation::SymbolicLink { directory, name, target, into } => {
                 let Some(parent) = self.held(*directory) else { return Ok(()) };
                 if !self.can_take(*into) || self.reference.node_count() >= MOST_NODES {
@@ -462,31 +387,40 @@ impl Runner {
                 })?;
                 self.compare_streams(pair)
             }
-            Operation::RemoveStream { node, name } => {
-                let Some(pair) = self.held(*node) else { return Ok(()) };
+            Operation::RemoveStream { node, .. }
+            | Operation::SetExtended { node, .. }
+            | Operation::Extended { node, .. }
+            | Operation::SetIntegrity { node, .. } => match self.held(*node) {
+                Some(pair) => self.optional_part(what, operation, pair),
+                None => Ok(()),
+            },
+            Operation::Compare => self.compare_all(),
+        }
+    }
+
+    /// Carries out an operation of a part that not every format has.
+    fn optional_part(&mut self, what: &str, operation: &Operation, pair: Pair) -> Outcome {
+        match operation {
+            Operation::RemoveStream { name, .. } => {
                 self.ask(what, |system, ours| {
                     system.streams().and_then(|part| part.remove(side(pair, ours), &name.0))
                 })?;
                 self.compare_streams(pair)
             }
-            Operation::SetExtended { node, name, value } => {
-                let Some(pair) = self.held(*node) else { return Ok(()) };
+            Operation::SetExtended { name, value, .. } => {
+                let value = value.as_deref();
                 self.ask(what, |system, ours| {
-                    system
-                        .extended_attributes()
-                        .and_then(|part| part.set(side(pair, ours), name, value.as_deref()))
+                    system.extended_attributes().and_then(|part| part.set(side(pair, ours), name, value))
                 })?;
                 self.compare_extended(what, pair)
             }
-            Operation::Extended { node, name } => {
-                let Some(pair) = self.held(*node) else { return Ok(()) };
-                self.ask_same(what, |system, ours| {
+            Operation::Extended { name, .. } => {
+                let get = |system: &dyn FileSystem, ours| {
                     system.extended_attributes().and_then(|part| part.get(side(pair, ours), name))
-                })
-                .map(|_| ())
+                };
+                self.ask_same(what, get).map(|_| ())
             }
-            Operation::SetIntegrity { node, enabled } => {
-                let Some(pair) = self.held(*node) else { return Ok(()) };
+            Operation::SetIntegrity { enabled, .. } => {
                 // Changing the integrity waits for writes in flight.
                 self.end_flights("finish before integrity changes")?;
                 let integrity = Integrity { enabled: *enabled, enforced: true };
@@ -495,8 +429,104 @@ impl Runner {
                 })?;
                 self.compare_attributes(pair)
             }
-            Operation::Compare => self.compare_all(),
+            other => unreachable!("{other:?} is of a part that every format has"),
         }
+    }
+
+    fn create(&mut self, what: &str, directory: u16, name: &Name, kind: Kind, into: u16) -> Outcome {
+        let Some(parent) = self.held(directory) else { return Ok(()) };
+        if !self.can_take(into) || self.reference.node_count() >= MOST_NODES {
+            return Ok(());
+        }
+        self.note_change(parent, name);
+        let extended = match self.reference.capabilities().extended_attributes {
+            true => first_extended(name),
+            false => Vec::new(),
+        };
+        let extended: Vec<_> = extended.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+        let new = NewEntry { kind, point: None, extended: &extended };
+        self.ask_node(what, into, |system, ours| system.make(side(parent, ours), name, &new))?;
+        if let Some(made) = self.held(into).filter(|_| !new.extended.is_empty()) {
+            self.compare_extended(what, made)?;
+        }
+        self.compare_attributes(parent)
+    }
+
+    fn forget(&mut self, node: u16) {
+        if self.can_take(node)
+            && let Some(pair) = self.handles[usize::from(node)].take()
+        {
+            self.system.forget(pair.system, 1);
+            self.reference.forget(pair.reference, 1);
+            if self.handles.iter().flatten().all(|held| *held != pair) {
+                self.drop_listings(|listing| listing.directory == pair);
+            }
+        }
+    }
+
+    fn rename(
+        &mut self,
+        what: &str,
+        (from, name): (u16, &Name),
+        (to, new_name): (u16, &Name),
+        flags: RenameFlags,
+    ) -> Outcome {
+        let (Some(from), Some(to)) = (self.held(from), self.held(to)) else { return Ok(()) };
+        for directory in [from, to] {
+            // The entry may have a name of different case, or be replaced, so both names count as changed in both
+            // directories.
+            self.note_change(directory, name);
+            self.note_change(directory, new_name);
+        }
+        self.ask(what, |system, ours| {
+            system.rename(side(from, ours), name, side(to, ours), new_name, flags)
+        })?;
+        self.compare_attributes(from)?;
+        self.compare_attributes(to)
+    }
+
+    fn link(&mut self, what: &str, node: u16, directory: u16, name: &Name) -> Outcome {
+        let (Some(pair), Some(parent)) = (self.held(node), self.held(directory)) else { return Ok(()) };
+        self.note_change(parent, name);
+        self.ask(what, |system, ours| system.link(side(pair, ours), side(parent, ours), name))?;
+        self.compare_attributes(pair)
+    }
+
+    fn ask_parent(&mut self, what: &str, directory: u16) -> Outcome {
+        let Some(pair) = self.held(directory) else { return Ok(()) };
+        if self.reference.attributes(pair.reference).is_ok_and(|attributes| attributes.links == 0) {
+            return Ok(());
+        }
+        if let Some(Answers::Both(system, reference)) =
+            self.ask(what, |system, ours| system.parent(side(pair, ours)))?
+        {
+            let known = |held: &&Pair| (held.system == system) != (held.reference == reference);
+            if let Some(known) = self.handles.iter().flatten().find(known) {
+                let (ours, theirs) = (known.system.0, known.reference.0);
+                return Err(format!(
+                    "{what}: the volume answers {system:?}, the reference {reference:?}; \
+                     a held node is {ours} and {theirs}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn start_listing(&mut self, listing: u16, directory: u16) -> Outcome {
+        let held = self.held(directory).filter(|pair| self.is_directory(*pair));
+        let Some(pair) = held else { return Ok(()) };
+        let mut entries = Vec::new();
+        self.reference
+            .read_directory(pair.reference, Cursor::START, usize::MAX, &mut entries)
+            .map_err(|error| error.to_string())?;
+        self.listings[usize::from(listing)] = Some(Listing {
+            directory: pair,
+            cursor: Cursor::START,
+            expected: entries.into_iter().map(|entry| entry.name).collect(),
+            seen: BTreeSet::new(),
+            changed: BTreeSet::new(),
+        });
+        Ok(())
     }
 
     fn compare_extended(&mut self, what: &str, pair: Pair) -> Outcome {

@@ -7,6 +7,19 @@ use crate::layout::{LARGEST_FILE, Link, ShortEntry};
 use platter_clusters::{Stop, claim_chain};
 use platter_vfs::{Name, Result, Severity};
 
+/// The directory that an entry is in, and its name.
+type Place<'n> = (u32, &'n Name);
+
+/// What the entry of a file is to say.
+struct Right {
+    start: u32,
+    size: u64,
+}
+
+impl Right {
+    const EMPTY: Right = Right { start: 0, size: 0 };
+}
+
 impl Walk<'_, '_> {
     pub(super) fn subdirectory(
         &mut self,
@@ -52,23 +65,23 @@ impl Walk<'_, '_> {
         name: &Name,
     ) -> Result<()> {
         self.findings.report.files += 1;
-        let start = self.geometry.first_cluster(&short);
+        let (start, size) = (self.geometry.first_cluster(&short), u64::from(short.size));
+        if let Some(right) = self.claim_file((index, name), start, size)? {
+            short.cluster = right.start;
+            short.size = right.size.min(LARGEST_FILE) as u32;
+            listing.change(self.disk, at, short.to_bytes());
+        }
+        Ok(())
+    }
+
+    /// Claims the clusters of a file from its first one on. Returns what its entry is to say, if a repair changes that.
+    fn claim_file(&mut self, (index, name): Place<'_>, start: u32, size: u64) -> Result<Option<Right>> {
         let place = Some((index, Some(name)));
-        let size = u64::from(short.size);
         let wanted = self.geometry.clusters_for(size);
-        let mut resize = |walk: &mut Self, cluster: u32, size: u64| {
-            short.cluster = cluster;
-            short.size = size.min(LARGEST_FILE) as u32;
-            listing.change(walk.disk, at, short.to_bytes());
-        };
         if start == 0 {
-            if size != 0 {
-                let message = || format!("a file of {size} bytes has no clusters");
-                if self.find("size-beyond-chain", Severity::DataLoss, place, message) {
-                    resize(self, 0, 0);
-                }
-            }
-            return Ok(());
+            let message = || format!("a file of {size} bytes has no clusters");
+            let is_emptied = size != 0 && self.find("size-beyond-chain", Severity::DataLoss, place, message);
+            return Ok(is_emptied.then_some(Right::EMPTY));
         }
         let link = self.geometry.has_cluster(start).then(|| self.table.link(self.geometry, start));
         // A file of one cluster is read without the FAT. Its cluster is kept although the FAT marks it as free.
@@ -83,10 +96,7 @@ impl Walk<'_, '_> {
                 };
                 format!("a file of {size} bytes starts at cluster {start}, which {why}")
             };
-            if self.find("bad-start", severity, place, message) {
-                resize(self, 0, 0);
-            }
-            return Ok(());
+            return Ok(self.find("bad-start", severity, place, message).then_some(Right::EMPTY));
         }
         let is_others = self.claimed.get(start);
         if wanted == 0 {
@@ -95,30 +105,40 @@ impl Walk<'_, '_> {
                 false => format!("an empty file has clusters from {start}"),
             };
             let repaired = self.find("chain-too-long", Severity::Inconsistent, place, message);
-            if repaired {
-                resize(self, 0, 0);
-            }
             if !is_others {
                 self.tails.push((start, repaired));
             }
-            return Ok(());
+            return Ok(repaired.then_some(Right::EMPTY));
         }
         if is_others {
             self.contest(start);
-            return Ok(());
+            return Ok(None);
         }
         self.claimed.set(start);
-        let (count, last, stop) = claim_chain(self, start, wanted)?;
-        self.find_end((index, Some(name)), start, count);
+        let chain = claim_chain(self, start, wanted)?;
+        self.find_end((index, Some(name)), start, chain.0);
+        Ok(self.end_of_file((index, name), (start, size), wanted, chain))
+    }
+
+    /// Judges where the clusters of a file end: how many there are, which is the last, and why it is. Returns what its entry
+    /// is to say, if a repair changes that.
+    fn end_of_file(
+        &mut self,
+        (index, name): Place<'_>,
+        (start, size): (u32, u64),
+        wanted: u64,
+        (count, last, stop): (u32, u32, Stop),
+    ) -> Option<Right> {
+        let place = Some((index, Some(name)));
         let count = u64::from(count);
         let held = count * u64::from(self.geometry.cluster_size);
+        let as_held = Right { start, size: held };
         match stop {
             Stop::End if count == wanted => {}
             Stop::End => {
                 let message = || format!("a file of {size} bytes has clusters for {held}");
-                if self.find("size-beyond-chain", Severity::DataLoss, place, message) {
-                    resize(self, start, held);
-                }
+                let is_cut = self.find("size-beyond-chain", Severity::DataLoss, place, message);
+                return is_cut.then_some(as_held);
             }
             Stop::More(next) => {
                 let message = || format!("a file of {size} bytes goes on after cluster {last}, at {next}");
@@ -139,18 +159,15 @@ impl Walk<'_, '_> {
                 self.share((index, name), (Lead::Cluster(last), next, wanted - count), message);
             }
             stop => {
-                let message = || {
-                    format!(
-                        "a file of {size} bytes breaks off after {held}: cluster {last} {}",
-                        stop.told(FREE)
-                    )
-                };
+                let why = stop.told(FREE);
+                let message =
+                    || format!("a file of {size} bytes breaks off after {held}: cluster {last} {why}");
                 if self.find(stop.code(), Severity::DataLoss, place, message) {
                     self.cut(last);
-                    resize(self, start, held);
+                    return Some(as_held);
                 }
             }
         }
-        Ok(())
+        None
     }
 }
