@@ -8,7 +8,7 @@ use platter_clusters::{Stop, claim_chain};
 use platter_vfs::{Name, Result, Severity};
 
 /// The directory that an entry is in, and its name.
-type Place<'n> = (u32, &'n Name);
+type Named<'n> = (u32, &'n Name);
 
 /// What the entry of a file is to say.
 struct Right {
@@ -75,7 +75,7 @@ impl Walk<'_, '_> {
     }
 
     /// Claims the clusters of a file from its first one on. Returns what its entry is to say, if a repair changes that.
-    fn claim_file(&mut self, (index, name): Place<'_>, start: u32, size: u64) -> Result<Option<Right>> {
+    fn claim_file(&mut self, (index, name): Named<'_>, start: u32, size: u64) -> Result<Option<Right>> {
         let place = Some((index, Some(name)));
         let wanted = self.geometry.clusters_for(size);
         if start == 0 {
@@ -124,7 +124,7 @@ impl Walk<'_, '_> {
     /// is to say, if a repair changes that.
     fn end_of_file(
         &mut self,
-        (index, name): Place<'_>,
+        (index, name): Named<'_>,
         (start, size): (u32, u64),
         wanted: u64,
         (count, last, stop): (u32, u32, Stop),
