@@ -79,10 +79,12 @@ pub(crate) fn test() -> Outcome {
     wine::test(NOT_OPTIMISED)
 }
 
-/// All tests of the crates that run on Windows.
+/// The lints of what is compiled for Windows alone, and all tests of the crates that run there.
 pub(crate) fn campaign() -> Outcome {
     tools::provide(TOOLS)?;
     provide_target(TARGET)?;
+    // All libraries of this project are compiled for the program, so that clippy looks at them too.
+    cargo(&["clippy", "-p", "platterfs", "--target", TARGET, "--", "-D", "warnings"])?;
     wine::campaign()
 }
 
@@ -99,6 +101,7 @@ pub(crate) fn judge(program: &Path, linux: &Path) -> Outcome {
     wine::make_random(&room.at)?;
     round_trips(&room)?;
     by_windows::judge(&room)?;
+    programs(&room)?;
     hostile_names(&room)
 }
 
@@ -357,6 +360,47 @@ fn compare(room: &Room) -> Outcome {
     room.ends(&run, 0)?;
     room.ends(&["report", "report/report.json"], 0)?;
     room.judge(&["report", "report/report.json"]).map(drop)
+}
+
+/// Programs run in turns in two directories, through `cmd`, and the report has the settings that decide their figures.
+fn programs(room: &Room) -> Outcome {
+    for directory in ["first", "second"] {
+        fs::create_dir(room.at.join(directory)).map_err(|error| format!("{directory}: {error}"))?;
+    }
+    let key = r"HKLM\SOFTWARE\Microsoft\Windows Defender\Real-Time Protection";
+    let off = ["reg", "add", key, "/v", "DisableRealtimeMonitoring", "/t", "REG_DWORD", "/d", "1", "/f"];
+    let mut registry = Command::new("wine");
+    registry.args(off).env("WINEPREFIX", &room.prefix).env("WINEDEBUG", "-all");
+    registry.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    expect(registry.status().is_ok_and(|status| status.success()), || "wine reg add failed".into())?;
+    let common = ["compare", "--targets", "dir:first,dir:second", "--repeat", "4", "--warmup", "0"];
+    let with = |rest: &[&'static str]| [&common[..], rest].concat();
+    let load = [
+        "--setup",
+        r#"copy "%PLATTER_FROM%\tree\in side\a.b.c" "a file""#,
+        "--command",
+        r#"copy "a file" b"#,
+    ];
+    room.ends(&with(&[&load[..], &["--conclude", "del b", "--out", "programs"]].concat()), 0)?;
+    let report =
+        fs::read_to_string(room.at.join("programs/report.json")).map_err(|error| error.to_string())?;
+    for part in [r#""io": "completion ports""#, r#""power_plan": ""#, r#""real_time_protection": "off""#] {
+        expect(report.contains(part), || format!("the report has no {part}: {report}"))?;
+    }
+    expect(walked(&room.at.join("first"))?.is_empty(), || "the folder was left".into())?;
+    let failing = ["--command", "echo no such thing& exit /b 5", "--out", "failing"];
+    let told = room.ends(&with(&failing), 1)?;
+    expect(told.contains("ended with exit code 5: no such thing"), || format!("a failing command: {told}"))?;
+    let without = |rest: &[&'static str]| [&common[..3], rest].concat();
+    let cold = room.ends(&without(&["--command", "ver", "--cold", "--out", "none"]), 2)?;
+    expect(cold.contains("on Linux only: leave it out"), || format!("--cold: {cold}"))?;
+    // Wine cannot flush a drive.
+    let durable = room.ends(&with(&["--command", "ver", "--durable", "--out", "none"]), 1)?;
+    expect(durable.contains("leave --durable out"), || format!("--durable: {durable}"))?;
+    let mounted = ["compare", "--targets", "ntfs", "--command", "ver", "--out", "none"];
+    let told = room.ends(&mounted, 2)?;
+    expect(told.contains(r"as dir:X:\"), || format!("a volume for programs: {told}"))?;
+    room.judge(&["report", "programs/report.json"]).map(drop)
 }
 
 /// A path of Linux that is forgotten in the program would be found under Wine, and be nothing on Windows.

@@ -28,6 +28,8 @@ pub fn environment(device: DeviceInfo) -> Environment {
         other_load: None,
         memory_limit_bytes: platter_device::host::memory_limit(),
         governor: Beneath::this().governor(),
+        power_plan: Beneath::this().power_plan(),
+        real_time_protection: Beneath::this().real_time_protection(),
         device,
     }
 }
@@ -49,6 +51,8 @@ fn in_virtual_time(device: DeviceInfo) -> Environment {
         other_load: None,
         memory_limit_bytes: None,
         governor: None,
+        power_plan: None,
+        real_time_protection: None,
         device,
     }
 }

@@ -337,6 +337,24 @@ fn conditions_that_differ_come_first() {
     }
 }
 
+#[test]
+fn a_defender_that_looks_at_directories_is_said() {
+    let of = |protection: &str| {
+        let mut document = sample::quick();
+        document.environment.power_plan = Some("High performance".into());
+        document.environment.real_time_protection = Some(protection.into());
+        document.targets[0].kind = "directory".into();
+        document.conclude();
+        markdown::render(&document, true)
+    };
+    let watched = of("on");
+    for part in ["power plan: High performance", "real-time protection: on", "protection is on: unless"] {
+        assert!(watched.contains(part), "{part} is not in {watched}");
+    }
+    let unknown = of("unknown");
+    assert!(unknown.contains("real-time protection: unknown") && !unknown.contains("protection is on"));
+}
+
 fn system(document: &Document) -> String {
     format!("{}, {}", document.environment.os, document.environment.kernel)
 }

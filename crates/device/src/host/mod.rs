@@ -17,6 +17,8 @@ mod no_groups;
 mod plain;
 #[cfg(unix)]
 mod posix;
+#[cfg(any(windows, test))]
+mod settings;
 #[cfg(windows)]
 mod windows;
 
@@ -55,7 +57,10 @@ pub use system::{
 };
 
 #[cfg(windows)]
-pub use windows::{links, on_interrupt, set_attributes, streams};
+pub use windows::{
+    Job, flush_volume, links, on_interrupt, power_plan, real_time_protection, set_attributes, streams,
+    wait_for_end,
+};
 
 /// The reason if the system refuses exclusive access to a block device and no user of it can be found.
 pub const IN_USE: &str = "is in use";

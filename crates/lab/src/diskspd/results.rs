@@ -371,6 +371,10 @@ fn mean(rows: &[[f64; 4]]) -> [f64; 4] {
 
 fn write_processors(parts: &[Part<'_>], out: &mut String) {
     let rows = processors(parts);
+    if rows.is_empty() {
+        // Not every system tells what its processors did.
+        return;
+    }
     let line = "-".repeat(40);
     let _ = write!(out, "\nCPU |  Usage |  User  | Kernel |  Idle\n{line}\n");
     let show = |name: String, row: &[f64; 4]| {

@@ -168,6 +168,13 @@ pub struct Environment {
     /// The governors of the processors' frequency, where the kernel sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub governor: Option<String>,
+    /// The active power plan of Windows, or `unknown`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_plan: Option<String>,
+    /// Whether real-time protection of Windows Defender is on, as the registry has it: `on`, `off`, `off by policy` or
+    /// `unknown`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub real_time_protection: Option<String>,
     /// The device that the targets are on.
     pub device: DeviceInfo,
 }

@@ -26,7 +26,8 @@ impl CpuTime {
         CpuTime::of(host::cpu_of_children())
     }
 
-    fn of((user, system): host::UserAndSystem) -> CpuTime {
+    /// The CPU time as the system tells it.
+    pub(crate) fn of((user, system): host::UserAndSystem) -> CpuTime {
         CpuTime { user, system }
     }
 

@@ -1,10 +1,10 @@
-//! Systems other than Linux: what can be asked on them in the same way, and what is not known.
+//! Systems other than Linux: what is asked on all of them in the same way, and what is not known.
 
 use super::{System, UserAndSystem};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::Command;
 
 fn not_here(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, format!("{what} on Linux only"))
@@ -22,41 +22,6 @@ pub(crate) fn system() -> System {
     }
 }
 
-/// What lies beneath a path is not known.
-pub(crate) struct Beneath;
-
-impl Beneath {
-    /// This machine.
-    pub(crate) fn this() -> Beneath {
-        Beneath
-    }
-
-    /// Not known.
-    pub(crate) fn memory(&self, _path: &Path) -> Option<String> {
-        None
-    }
-
-    /// Not known.
-    pub(crate) fn ways_of_host(&self, _path: &Path) -> Option<String> {
-        None
-    }
-
-    /// What the cache of the disk below a path does with writes.
-    pub(crate) fn write_cache(&self, path: &Path) -> Option<String> {
-        platter_device::hardware(path)?.write_cache
-    }
-
-    /// Not known.
-    pub(crate) fn governor(&self) -> Option<String> {
-        None
-    }
-
-    /// Blocking calls, each on a thread.
-    pub(crate) fn way_of_io(&self) -> String {
-        "threads".into()
-    }
-}
-
 /// Whether this user may do everything is not asked.
 pub(crate) fn is_root() -> bool {
     false
@@ -70,11 +35,6 @@ pub(crate) fn page_size() -> Option<u64> {
 /// The bytes that are free for this user in the file system that holds a path, and the bytes of its allocation unit.
 pub(crate) fn free_space(path: &Path) -> io::Result<(u64, u64)> {
     platter_device::host::free_space(path)
-}
-
-/// What programs wrote is left to the system.
-pub(crate) fn sync_file_system(_directory: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 /// Nothing is dropped from the cache.
@@ -129,19 +89,6 @@ pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
 
 /// There are no groups.
 pub(crate) fn own_group(_command: &mut Command) {}
-
-/// See [`own_group`].
-pub(crate) fn end_group(_child: &Child, _at_once: bool) {}
-
-/// The child is waited for by who reaps it.
-pub(crate) fn wait_for_end(_child: &Child) -> io::Result<()> {
-    Err(not_here("programs are measured"))
-}
-
-/// There are no signals.
-pub(crate) fn signal_of(_status: ExitStatus) -> Option<i32> {
-    None
-}
 
 /// Devices have no directory.
 pub(crate) fn is_missing_device(_path: &Path) -> bool {

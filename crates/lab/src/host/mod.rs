@@ -1,21 +1,33 @@
-//! What the lab asks of the operating system: one module for Linux, and one for all others, with the same functions.
+//! What the lab asks of the operating system: one module for Linux, one for Windows and one for others, with the same
+//! functions. What the latter two have in common stands in `elsewhere`.
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(not(any(target_os = "linux", windows)))]
+mod plain;
+#[cfg(windows)]
+mod windows;
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) use elsewhere::{
-    Beneath, allocated, copy_range, cpu, cpu_of_children, end_group, file_system_number, forget_cached,
-    free_space, is_missing_device, is_root, make_private_directory, memory_limit_of_process, mount,
-    own_group, page_size, signal_of, statistics_of_block, sync_file_system, system, unmount, wait_for_end,
-};
+use elsewhere as common;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{
-    Beneath, allocated, copy_range, cpu, cpu_of_children, end_group, file_system_number, forget_cached,
-    free_space, is_missing_device, is_root, make_private_directory, memory_limit_of_process, mount,
-    own_group, page_size, signal_of, statistics_of_block, sync_file_system, system, unmount, wait_for_end,
+use linux as common;
+#[cfg(target_os = "linux")]
+use linux as system;
+#[cfg(not(any(target_os = "linux", windows)))]
+use plain as system;
+#[cfg(windows)]
+use windows as system;
+
+pub(crate) use common::{
+    allocated, copy_range, cpu, cpu_of_children, file_system_number, forget_cached, free_space,
+    is_missing_device, is_root, make_private_directory, memory_limit_of_process, mount, own_group, page_size,
+    statistics_of_block, system, unmount,
+};
+pub(crate) use system::{
+    Beneath, FORGETS, MOUNTS, Running, SHELL, directory_for_programs, shell, sync_file_system,
 };
 
 use std::time::Duration;

@@ -502,7 +502,7 @@ impl Files {
     pub(super) fn sync(&self) -> Result<()> {
         match (&self.system, &self.root) {
             (Some(system), _) => Ok(system.sync_all()?),
-            (None, ItemPlace::Path(path)) => host::sync_file_system(path).map_err(failed(path)),
+            (None, ItemPlace::Path(path)) => host::sync_file_system(path, false).map_err(failed(path)),
             (None, ItemPlace::Node(_)) => unreachable!("nodes are of volumes"),
         }
     }

@@ -78,7 +78,7 @@ enum Below {
     /// A directory of the host.
     Host,
     /// A file system that was made and mounted for the run, on a block device or an image in a directory.
-    Mounted { peer: Peer, block: PathBuf, directory: PathBuf, mounted: Option<Mounted> },
+    Mounted { peer: Box<Peer>, block: PathBuf, directory: PathBuf, mounted: Option<Mounted> },
 }
 
 /// Returns the file system by which a target is mounted; `None` for a directory of the host.
@@ -103,7 +103,7 @@ impl Folder {
     pub(super) fn of_host(name: &str, directory: &Path, integrity: bool, number: usize) -> Result<Folder> {
         let path = directory.join(format!("platter-command-{}-{number}", std::process::id()));
         new_folder(&path, integrity)?;
-        let path = std::fs::canonicalize(&path).map_err(failed(&path))?;
+        let path = host::directory_for_programs(&path).map_err(failed(&path))?;
         let kind = platter_device::host_file_system(directory);
         let integrity = platter_device::host::integrity(&path).ok().flatten();
         let description = of_host(name, directory, kind.as_deref(), integrity, "folder", "");
@@ -146,16 +146,17 @@ impl Folder {
         };
         let (block, directory) = (block.to_owned(), directory.to_owned());
         let counters = Counters::of(&block);
-        let below = Below::Mounted { peer, block, directory, mounted: Some(mounted) };
+        let below = Below::Mounted { peer: Box::new(peer), block, directory, mounted: Some(mounted) };
         Ok(Folder { name: name.into(), path, counters, description, below })
     }
 
     /// Makes everything durable that programs wrote, so that nothing of it is written while another target is measured.
-    pub(super) fn sync(&self) -> Result<()> {
-        let folder = File::open(&self.path).map_err(failed(&self.path))?;
-        host::sync_file_system(&self.path).map_err(failed(&self.path))?;
+    /// Some systems leave this to administrators: for others it fails if durability is `promised`, and is left to the system if
+    /// not.
+    pub(super) fn sync(&self, promised: bool) -> Result<()> {
+        host::sync_file_system(&self.path, promised).map_err(failed(&self.path))?;
         // A file system in user space is not told of syncfs(2) by every kernel, but of fsync(2).
-        folder.sync_all().map_err(failed(&self.path))
+        platter_device::host::sync_directory(&self.path).map_err(failed(&self.path))
     }
 
     /// Forgets what is cached of the target.
@@ -233,7 +234,7 @@ mod tests {
         let path = folder.path.clone();
         std::fs::create_dir(path.join("a")).unwrap();
         std::fs::write(path.join("a/b"), "text").unwrap();
-        folder.sync().unwrap();
+        folder.sync(true).unwrap();
         forget_content(&path).unwrap();
         drop(folder);
         assert!(!path.exists());

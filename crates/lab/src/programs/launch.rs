@@ -1,10 +1,11 @@
 //! One run of a command in a directory.
 
-use crate::{CpuTime, Error, Result, host};
+use crate::host::{self, Running};
+use crate::{CpuTime, Error, Result};
 use std::ffi::OsStr;
 use std::io::{PipeReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -54,46 +55,40 @@ pub(super) fn run(
     variables: &[(&str, &OsStr)],
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Ended> {
-    let failed = |source| Error::Io { what: "sh".into(), source };
+    let failed = |source| Error::Io { what: host::SHELL.into(), source };
     let (reader, writer) = std::io::pipe().map_err(failed)?;
-    let mut shell = Command::new("sh");
-    shell.arg("-c").arg(command).current_dir(at).envs(variables.iter().copied());
-    // A group of its own, so that it can be ended with all that it started.
-    host::own_group(&mut shell);
+    let mut shell = host::shell(command);
+    shell.current_dir(at).envs(variables.iter().copied());
     shell.stdin(Stdio::null());
     shell.stdout(writer.try_clone().map_err(failed)?).stderr(writer);
-    let before = CpuTime::of_children();
-    let began = Instant::now();
-    let mut child = shell.spawn().map_err(failed)?;
+    let running = Running::start(&mut shell).map_err(failed)?;
     // The pipe ends when the last process that writes to it does, so this one must not keep it.
     drop(shell);
     let output = Output::of(reader);
-    let (took, is_ended) = wait(&child, began, stop)?;
-    let status = child.wait().map_err(failed)?;
+    let (took, is_ended) = wait(&running, stop).map_err(failed)?;
+    let (code, cpu) = running.finish().map_err(failed)?;
     if is_ended {
         return Err(Error::Interrupted);
     }
-    let cpu = CpuTime::of_children().since(before);
-    let code = status.code().unwrap_or_else(|| 128 + host::signal_of(status).unwrap_or(0));
-    Ok(Ended { took, cpu, code, output })
+    Ok(Ended { took, cpu: CpuTime::of(cpu), code, output })
 }
 
-/// Waits until the child has ended, but leaves it to be reaped; returns the time since `began`, and whether `stop` ended it.
-fn wait(child: &Child, began: Instant, stop: &(dyn Fn() -> bool + Sync)) -> Result<(Duration, bool)> {
+/// Waits until the command has ended; returns the time since it began, and whether `stop` ended it.
+fn wait(running: &Running, stop: &(dyn Fn() -> bool + Sync)) -> std::io::Result<(Duration, bool)> {
     let (is_over, changed) = (Mutex::new(false), Condvar::new());
     std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {
             let mut asked: Option<Instant> = None;
             let mut over = is_over.lock().expect("no panic while locked");
             while !*over {
-                // The child is not reaped before `is_over`, so its number is not that of another process.
+                // The command is not reaped before `is_over`, so its number is not that of another process.
                 match asked {
                     None if stop() => {
                         asked = Some(Instant::now());
-                        host::end_group(child, false);
+                        running.end(false);
                     }
                     Some(since) if since.elapsed() > GRACE => {
-                        host::end_group(child, true);
+                        running.end(true);
                     }
                     _ => {}
                 }
@@ -101,13 +96,12 @@ fn wait(child: &Child, began: Instant, stop: &(dyn Fn() -> bool + Sync)) -> Resu
             }
             asked.is_some()
         });
-        let waited = host::wait_for_end(child);
-        let took = began.elapsed();
+        let waited = running.wait();
+        let took = running.began().elapsed();
         *is_over.lock().expect("no panic while locked") = true;
         changed.notify_all();
         let is_ended = watcher.join().expect("the watcher does not panic");
-        waited.map_err(|source| Error::Io { what: "sh".into(), source })?;
-        Ok((took, is_ended))
+        waited.map(|()| (took, is_ended))
     })
 }
 

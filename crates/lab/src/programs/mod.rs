@@ -106,6 +106,7 @@ fn checked(programs: &Programs) -> Result<(Vec<String>, Vec<Option<Peer>>)> {
         programs.stand.check_blocks()?;
     }
     crate::plan::check_regions(&programs.stand, &programs.targets, programs.room)?;
+    check_system(programs, &names, &peers)?;
     Ok((names, peers))
 }
 
@@ -180,6 +181,22 @@ pub fn run(programs: &Programs, observer: &dyn Observer) -> Result<Document> {
     document.conclude();
     ground.keep();
     Ok(document)
+}
+
+/// Refuses what only some systems can do.
+fn check_system(programs: &Programs, names: &[String], peers: &[Option<Peer>]) -> Result<()> {
+    let mounted = names.iter().zip(peers).find(|(_, peer)| peer.is_some());
+    match mounted {
+        Some((name, _)) if !host::MOUNTS => Err(Error::Job(format!(
+            "{name}: programs use it through a mount, which is there on Linux only: name directories of drives with --targets, as \
+             dir:X:\\"
+        ))),
+        _ if programs.cold && !host::FORGETS => Err(Error::Job(
+            "--cold: caches are told to forget on Linux only: leave it out, and all targets are measured with what is in memory"
+                .into(),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// A device that was named by whoever asked for the comparison, as it was named.
@@ -406,7 +423,7 @@ impl Course<'_> {
                     self.began.elapsed(),
                     self.expected,
                 );
-                let outcome = self.command(folder, &setup).and_then(|()| folder.sync());
+                let outcome = self.command(folder, &setup).and_then(|()| folder.sync(self.programs.durable));
                 self.keep(target, "set up", outcome);
             }
         }
@@ -484,7 +501,7 @@ impl Course<'_> {
             self.command(folder, prepare)?;
         }
         let Some(folder) = &mut self.members[target] else { return Err(Error::Interrupted) };
-        folder.sync()?;
+        folder.sync(self.programs.durable)?;
         if let Some(how) = forgets {
             folder.forget(how)?;
         }
@@ -493,7 +510,7 @@ impl Course<'_> {
         let started = self.began.elapsed();
         let ended = self.launch(folder, command)?;
         let syncing = Instant::now();
-        folder.sync()?;
+        folder.sync(self.programs.durable)?;
         let synced = syncing.elapsed();
         let after = folder.counters.as_ref().and_then(counters::Counters::now);
         let (code, took, cpu) = (ended.code, ended.took, ended.cpu);

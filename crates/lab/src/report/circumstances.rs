@@ -36,6 +36,12 @@ pub(super) fn warnings(document: &Document) -> Vec<String> {
             "I/O was done by {io}. Figures at small blocks and great depths are lower than with io_uring."
         ));
     }
+    let is_watched = document.environment.real_time_protection.as_deref() == Some("on");
+    if is_watched && document.targets.iter().any(|target| target.kind == "directory") {
+        warnings.push(
+            "Windows Defender's real-time protection is on: unless the directories are excluded, it is in their figures.".into(),
+        );
+    }
     warnings
 }
 

@@ -330,6 +330,18 @@ fn processors(environment: &Environment) -> String {
     if let Some(governor) = &environment.governor {
         let _ = write!(text, ", governor {governor}");
     }
+    if let Some(plan) = &environment.power_plan {
+        let _ = write!(text, ", power plan: {plan}");
+    }
+    text
+}
+
+/// The system, and what of it looks at files.
+fn system(environment: &Environment) -> String {
+    let mut text = format!("{}, {}", environment.os, environment.kernel);
+    if let Some(protection) = &environment.real_time_protection {
+        let _ = write!(text, ", Defender's real-time protection: {protection}");
+    }
     text
 }
 
@@ -400,7 +412,7 @@ pub(super) fn conditions(document: &Document) -> Vec<(&'static str, String)> {
         ("I/O", environment.io.clone().unwrap_or_else(|| "not recorded".into())),
         ("Discarded", discarded.into()),
         ("Preconditioned", settings.preconditioning.as_ref().map_or_else(|| "no".into(), preconditioned)),
-        ("System", format!("{}, {}", environment.os, environment.kernel)),
+        ("System", system(environment)),
         ("Version", format!("Platter {}", environment.platter_version)),
         ("Started", document.created.clone()),
         (

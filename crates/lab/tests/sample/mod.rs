@@ -128,6 +128,8 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], rounds: u3
         other_load: Some(0.4),
         memory_limit_bytes: Some(4 * GIB),
         governor: Some("performance".into()),
+        power_plan: None,
+        real_time_protection: None,
         device: DeviceInfo {
             name: "/dev/nvme0n1".into(),
             kind: "block device".into(),

@@ -169,6 +169,29 @@ fn root_of(path: &Path) -> Option<Vec<u16>> {
     (done != 0).then_some(root)
 }
 
+/// Makes everything durable that was written to the volume that holds a path (Microsoft, "FlushFileBuffers": with the handle of a
+/// volume, of all its files; the caller must be an administrator).
+///
+/// # Errors
+/// [`io::ErrorKind::PermissionDenied`] with the remedy if this user is no administrator; otherwise the errors of the system.
+pub fn flush_volume(path: &Path) -> io::Result<()> {
+    let name = volume_of(path).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the system names no volume for it, which could be flushed",
+        )
+    })?;
+    let volume = File::options().write(true).open(name).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let why = "the system makes all that was written to a drive durable for administrators only: start the console as \
+                       administrator";
+            io::Error::new(io::ErrorKind::PermissionDenied, why)
+        }
+        _ => error,
+    })?;
+    volume.sync_all()
+}
+
 /// The name as a device of the volume that holds a path: `\\?\Volume{…}`.
 fn volume_of(path: &Path) -> Option<PathBuf> {
     let root = root_of(path)?;

@@ -111,6 +111,16 @@ impl Beneath {
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
+    /// There are none: see [`Beneath::governor`].
+    pub(crate) fn power_plan(&self) -> Option<String> {
+        None
+    }
+
+    /// There is none.
+    pub(crate) fn real_time_protection(&self) -> Option<String> {
+        None
+    }
+
     /// The governors of the processors' frequency; `None` where the kernel does not set it.
     pub(crate) fn governor(&self) -> Option<String> {
         let entries = fs::read_dir(self.root.join("sys/devices/system/cpu")).ok()?;

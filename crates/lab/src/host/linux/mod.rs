@@ -1,24 +1,35 @@
 //! Linux.
 
 mod beneath;
+mod running;
 
 pub(crate) use beneath::Beneath;
+pub(crate) use running::{Running, shell};
 
 use super::{System, UserAndSystem};
-use nix::errno::Errno;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
-use nix::sys::signal::{Signal, killpg};
 use nix::sys::time::{TimeVal, TimeValLike};
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::unistd::{Pid, SysconfVar, sysconf};
+use nix::unistd::{SysconfVar, sysconf};
 use std::fs::{File, read_to_string};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::Command;
 use std::time::Duration;
+
+/// Whether caches can be told to forget.
+pub(crate) const FORGETS: bool = true;
+/// Whether volumes are mounted for programs.
+pub(crate) const MOUNTS: bool = true;
+/// What commands run through.
+pub(crate) const SHELL: &str = "sh";
+
+/// The path of a directory for programs to start in.
+pub(crate) fn directory_for_programs(path: &Path) -> io::Result<PathBuf> {
+    std::fs::canonicalize(path)
+}
 
 /// What the system tells of itself.
 pub(crate) fn system() -> System {
@@ -55,7 +66,7 @@ pub(crate) fn free_space(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 /// Makes everything durable that was written to the file system that holds a directory.
-pub(crate) fn sync_file_system(directory: &Path) -> io::Result<()> {
+pub(crate) fn sync_file_system(directory: &Path, _promised: bool) -> io::Result<()> {
     Ok(nix::unistd::syncfs(&File::open(directory)?)?)
 }
 
@@ -119,29 +130,6 @@ pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
 /// Has a command begin a process group of its own, so that it can be ended with all that it started.
 pub(crate) fn own_group(command: &mut Command) {
     command.process_group(0);
-}
-
-/// Ends the process group of a child, which is not reaped yet: in order, or at once.
-pub(crate) fn end_group(child: &Child, at_once: bool) {
-    let signal = if at_once { Signal::SIGKILL } else { Signal::SIGTERM };
-    // A group that has ended by itself meanwhile is as good.
-    let _ = killpg(Pid::from_raw(child.id() as i32), signal);
-}
-
-/// Waits until a child has ended, but leaves it to be reaped.
-pub(crate) fn wait_for_end(child: &Child) -> io::Result<()> {
-    loop {
-        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
-        match waitid(Id::Pid(Pid::from_raw(child.id() as i32)), flags) {
-            Err(Errno::EINTR) => {}
-            waited => return Ok(waited.map(drop)?),
-        }
-    }
-}
-
-/// The number of the signal that ended a process.
-pub(crate) fn signal_of(status: ExitStatus) -> Option<i32> {
-    status.signal()
 }
 
 /// Whether a path names nothing and lies where the system keeps its devices: a file made there would be one in memory,

@@ -13,8 +13,9 @@ use std::path::Path;
 #[command(next_help_heading = "Programs as the load")]
 pub(crate) struct Runs {
     /// Run this command in turns in a folder on each target, instead of a workload, and compare how long it takes: 'git
-    /// status'. Runs through sh; may be given several times. Volumes of Platter are used through `platter mount`. In the
-    /// environment PLATTER_FROM is the directory in which platter was called, PLATTER_TARGET the target's name
+    /// status'. Runs through sh, on Windows through cmd /d /s /c; may be given several times. Volumes of Platter are used
+    /// through `platter mount`, so on Linux only. In the environment PLATTER_FROM is the directory in which platter was called,
+    /// PLATTER_TARGET the target's name
     #[arg(long = "command", value_name = "COMMAND")]
     pub commands: Vec<String>,
 
@@ -32,11 +33,11 @@ pub(crate) struct Runs {
 
     /// Forget what is cached of the target before each run: what was made for the comparison is mounted anew; for directories
     /// of the host the caches of the whole machine are dropped, which needs root (without, only the content of files is
-    /// forgotten)
+    /// forgotten). On Linux only
     #[arg(long, requires = "commands")]
     pub cold: bool,
 
-    /// A run ends when all that it wrote is on the device, not when the program ends
+    /// A run ends when all that it wrote is on the device, not when the program ends. On Windows for administrators only
     #[arg(long, requires = "commands")]
     pub durable: bool,
 
