@@ -135,9 +135,7 @@ fn what_arrived_is_verified_once_and_the_rest_at_the_end() {
 /// Reads through a queue from an image file, as a program that reads large pieces one after the other does.
 #[test]
 fn damage_in_any_part_is_found() {
-    let path = std::env::temp_dir().join(format!("platter-parts-{}.img", std::process::id()));
-    let device = FileDevice::create(&path, BYTES, FileOptions::default()).unwrap();
-    std::fs::remove_file(&path).unwrap();
+    let device = FileDevice::temporary(&std::env::temp_dir(), BYTES, FileOptions::default()).unwrap();
     VOLUMES[1].make_on(&device);
     let device: Arc<dyn Device> = Arc::new(device);
     let system = open(device.clone());
