@@ -22,6 +22,7 @@ const PROGRAM: &str = "platter.exe";
 const TOOLS: &[Tool] = &[
     ("x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64"),
     ("wine", "wine"),
+    ("wineserver", "wine"),
     ("/usr/lib/wine/wine64", "wine64"),
 ];
 
@@ -137,6 +138,8 @@ fn round_trips(room: &Room) -> Outcome {
 pub(crate) struct Room {
     /// What runs the program.
     runner: &'static str,
+    /// The server of Wine, which ends before its directory is removed.
+    _server: Option<wine::Server>,
     scratch: Scratch,
     pub(crate) at: PathBuf,
     pub(crate) prefix: PathBuf,
@@ -149,7 +152,8 @@ impl Room {
         let at = scratch.folder("work")?;
         let prefix = scratch.folder("prefix")?;
         fs::copy(program, at.join(PROGRAM)).map_err(|error| format!("{}: {error}", program.display()))?;
-        Ok(Room { runner, scratch, at, prefix, linux: linux.to_path_buf() })
+        let server = if runner == QEMU { None } else { Some(wine::Server::start(&prefix)?) };
+        Ok(Room { runner, _server: server, scratch, at, prefix, linux: linux.to_path_buf() })
     }
 
     /// Runs the other program in the directory. What it prints goes to files: a process of Wine that outlasts the program has its

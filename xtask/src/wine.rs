@@ -3,8 +3,8 @@
 use crate::Outcome;
 use crate::command::{Scratch, cargo_with, run, said, text, write};
 use crate::windows::TARGET;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Wine 8 lacks the library from which the standard library takes random numbers.
 const RANDOM: &str = "\
@@ -46,6 +46,40 @@ const LONG: [&str; 12] = [
 /// The model tests: streams of operations on a volume of each kind, compared with the reference.
 const MODELS: &str = "model::every_kind";
 
+/// The server of Wine for one prefix, which runs as long as this exists. One that is not told to stay ends by itself some seconds
+/// after the last program, and a program that begins at that moment fails.
+pub(crate) struct Server(PathBuf);
+
+impl Server {
+    /// Starts the server of a prefix, a directory that Wine makes a Windows in.
+    pub(crate) fn start(prefix: &Path) -> Result<Server, String> {
+        let server = Server(prefix.to_path_buf());
+        server.tell("--persistent")?;
+        Ok(server)
+    }
+
+    /// Its outputs are nobody's: it would hold a pipe as long as it runs.
+    fn tell(&self, option: &str) -> Outcome {
+        let mut command = Command::new("wineserver");
+        command.arg(option).env("WINEPREFIX", &self.0).env("WINEDEBUG", "-all");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        match command.status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("wineserver {option}: {status}")),
+            Err(error) => Err(format!("wineserver: {error}")),
+        }
+    }
+}
+
+impl Drop for Server {
+    /// Ends it, with every program that still runs there.
+    fn drop(&mut self) {
+        if let Err(error) = self.tell("--kill") {
+            eprintln!("xtask: {error}");
+        }
+    }
+}
+
 /// Runs the unit tests, those of the contract that every queue keeps, and the model tests of the formats.
 pub(crate) fn test(level: (&str, &str)) -> Outcome {
     let short: Vec<&str> = LONG.iter().flat_map(|name| ["--skip", *name]).collect();
@@ -70,6 +104,7 @@ fn crates(level: (&str, &str), selections: &[Selected<'_>]) -> Outcome {
         ("WINEDEBUG", "-all"),
         level,
     ];
+    let _server = Server::start(&prefix)?;
     // It makes the directories of a Windows.
     said(Command::new("wine").args(["cmd", "/c", "ver"]).envs(environment))?;
     make_random(&scratch.folder("prefix/drive_c/windows/system32")?)?;
