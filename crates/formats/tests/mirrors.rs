@@ -840,6 +840,8 @@ fn histories_that_ended_badly_end_well() {
         ("refs", 302_200_000_800),
         ("ntfs", 303_200_000_658),
         ("refs", 305_100_002_166),
+        ("refs+integrity", 730_100_005_630),
+        ("exfat", 730_100_014_317),
     ];
     for (format, seed) in once {
         let (_, length) = FORMATS.into_iter().find(|(name, _)| *name == format).unwrap();

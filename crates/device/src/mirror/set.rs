@@ -325,9 +325,12 @@ impl MirrorSet {
         let old = old.filter(|&copy| stands_by_name(copy) && is_open(copy));
         doubts.extend(old.map(|copy| (copy, MAYBE_NEWER)));
         // Where a copy was closed and another was not, the open record may stand for the device that was closed. What was
-        // written to that since does not show in a record that is open.
+        // written to that since does not show in a record that is open. The record of the one that was closed may stand for
+        // a device that is away by now; then the two must not be mixed with a third.
         let is_unsure = |copy: usize| stands_by_name(copy) && !is_open(copy) && !is_proven(copy);
-        if newest.iter().any(|&copy| is_unsure(copy)) {
+        let is_of_newest = |copy: usize| history(copy).newest() == history(newest[0]).newest();
+        let may_be_away = || newest.len() > 1 && by_name().any(|copy| is_of_newest(copy) && is_unsure(copy));
+        if newest.iter().any(|&copy| is_unsure(copy)) || may_be_away() {
             let open = newest.iter().copied().filter(|&copy| stands_by_name(copy) && is_open(copy));
             doubts.extend(open.map(|copy| (copy, MAYBE_WRITTEN)));
         }
