@@ -1,5 +1,6 @@
 //! A file object of Python as a device.
 
+use crate::errors::keep_ending;
 use platter::device::{Device, Error, Immediate, Operation, Queue, Result, Sectors, check_transfer};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -52,6 +53,7 @@ impl ObjectDevice {
         Python::attach(|python| {
             let object = self.object.lock_py_attached(python).unwrap_or_else(PoisonError::into_inner);
             call(object.bind(python)).map_err(|error| {
+                keep_ending(python, &error);
                 Error::io(&self.name, operation, offset, length as u64, failure(python, &error))
             })
         })

@@ -1,7 +1,9 @@
 //! Errors of the library as Python exceptions.
 
 use platter::{Keys, Progress};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,9 +22,28 @@ pub fn raised(error: &platter::Error) -> PyErr {
     })
 }
 
+thread_local! {
+    /// The exception by which this thread is to end what it does, if a file object has raised one.
+    static ENDING: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Keeps an exception that a file object raised, if it is none of its own but one that ends the program or the call: Python
+/// handles Ctrl-C in whatever it carries out at that moment, with a `KeyboardInterrupt`, which is no `Exception`.
+pub fn keep_ending(python: Python<'_>, exception: &PyErr) {
+    if !exception.is_instance_of::<PyException>(python) {
+        ENDING.set(Some(exception.clone_ref(python)));
+    }
+}
+
 /// Calls the library while this thread does not hold the lock of the Python interpreter.
 pub fn freely<T: Send>(python: Python<'_>, call: impl FnOnce() -> platter::Result<T> + Send) -> PyResult<T> {
-    python.detach(call).map_err(|error| raised(&error))
+    ENDING.take();
+    let done = python.detach(call);
+    // Also where the library went on, with another copy of what it could not read.
+    match ENDING.take() {
+        Some(exception) => Err(exception),
+        None => done.map_err(|error| raised(&error)),
+    }
 }
 
 /// What a long call has told last, and whether it is to end.

@@ -88,6 +88,30 @@ def test_an_exception_ends_the_call(content, tmp_path, call, how):
     assert len(raised_at) == 1 and ended - raised_at[0] < SOON
 
 
+class Interrupted(io.BytesIO):
+    """A disk in whose nth transfer Ctrl-C is handled."""
+
+    left = 0
+
+    def read(self, size=-1):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return super().read(size)
+
+
+def test_ctrl_c_in_a_file_object_is_no_error_of_the_device(content):
+    disk = Interrupted(content)
+    for disk.left in range(1, 30):
+        with pytest.raises(KeyboardInterrupt):
+            platterfs.open(disk)
+    with platterfs.open(disk) as volume:
+        disk.left = 1
+        with pytest.raises(KeyboardInterrupt):
+            volume.read("3")
+        assert len(volume.read("3")) == 16 * MIB
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_progress_comes_to_its_end(content, tmp_path, call):
     told = []
