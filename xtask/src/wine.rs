@@ -1,7 +1,7 @@
 //! The tests of the crates, as programs for Windows under Wine.
 
 use crate::Outcome;
-use crate::command::{Scratch, cargo_with, run, said, text, write};
+use crate::command::{Scratch, cargo_with, run, text, write};
 use crate::windows::TARGET;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -58,16 +58,21 @@ impl Server {
         Ok(server)
     }
 
-    /// Its outputs are nobody's: it would hold a pipe as long as it runs.
     fn tell(&self, option: &str) -> Outcome {
         let mut command = Command::new("wineserver");
-        command.arg(option).env("WINEPREFIX", &self.0).env("WINEDEBUG", "-all");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        match command.status() {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(format!("wineserver {option}: {status}")),
-            Err(error) => Err(format!("wineserver: {error}")),
-        }
+        silently(command.arg(option).env("WINEPREFIX", &self.0).env("WINEDEBUG", "-all"))
+    }
+}
+
+/// Runs a program whose outputs go nowhere: the server and the services that it starts have them as long as they run, so the end
+/// of a pipe would not come.
+fn silently(command: &mut Command) -> Outcome {
+    let program = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{program}: {status}")),
+        Err(error) => Err(format!("{program}: {error}")),
     }
 }
 
@@ -106,7 +111,7 @@ fn crates(level: (&str, &str), selections: &[Selected<'_>]) -> Outcome {
     ];
     let _server = Server::start(&prefix)?;
     // It makes the directories of a Windows.
-    said(Command::new("wine").args(["cmd", "/c", "ver"]).envs(environment))?;
+    silently(Command::new("wine").args(["cmd", "/c", "ver"]).envs(environment))?;
     make_random(&scratch.folder("prefix/drive_c/windows/system32")?)?;
     let packages: Vec<&str> = TESTED.iter().flat_map(|package| ["-p", *package]).collect();
     for (selected, options) in selections {
