@@ -36,8 +36,8 @@ const PATCHES: &[(&str, &[&str])] = &[
     ("9-a-forgotten-file-is-moved", &["refs+integrity full"]),
 ];
 
-/// The copy of the sources (`tree`), with the directory in which it is built, that of the original: what both depend on is
-/// compiled once.
+/// The copy of the sources (`tree`), with the directory in which it is built, that of the original: what both depend on of
+/// others is compiled once.
 struct Copy {
     root: PathBuf,
     tree: PathBuf,
@@ -62,6 +62,7 @@ impl Copy {
             copy(&self.root.join(part), &fresh.join(part));
         }
         PATCHES.iter().try_for_each(|(name, _)| self.apply(name, &fresh))?;
+        rename(&fresh.join("Cargo.toml"));
         let (mut wanted, mut there) = (Vec::new(), Vec::new());
         list(&fresh, &mut wanted);
         list(&self.tree, &mut there);
@@ -107,6 +108,16 @@ impl Copy {
         let program = built.filter_map(|(_, rest)| rest.split('"').next()).next_back();
         program.map(PathBuf::from).ok_or("no program was built".into())
     }
+}
+
+/// Gives the copy another version than the original. Cargo names what it builds by a package's name, version and place in its
+/// workspace: with the same version the libraries with defects would take the place of the original's.
+fn rename(manifest: &Path) {
+    let text = fs::read_to_string(manifest).expect("the workspace's manifest");
+    let (before, after) = text.split_once("[workspace.package]\nversion = \"").expect("a version");
+    let (version, rest) = after.split_once('"').expect("the end of a version");
+    let renamed = format!("{before}[workspace.package]\nversion = \"{version}+defects\"{rest}");
+    fs::write(manifest, renamed).expect("room");
 }
 
 /// Copies a file or a directory, without build directories. What is equal already is not written.
