@@ -129,6 +129,28 @@ pub(crate) fn random_options(random: &mut Random) -> MakeOptions {
     options
 }
 
+/// Uses a disk at random for so many operations, reopens its image now and then, and compares what it reads with the model.
+pub(crate) fn use_on(
+    random: &mut Random,
+    mut device: Arc<dyn Device>,
+    path: &Path,
+    model: &mut [u8],
+    operations: u64,
+    what: &str,
+) {
+    for _ in 0..operations {
+        match random.below(20) {
+            0 => {
+                drop(device);
+                device = open(path, false);
+            }
+            1 => device.flush().unwrap(),
+            2..8 => change(random, &*device, model),
+            _ => compare(random, &*device, model, what),
+        }
+    }
+}
+
 /// One random change of a disk and of its model.
 pub(crate) fn change(random: &mut Random, device: &dyn Device, model: &mut [u8]) {
     let sector = u64::from(device.sectors().logical);

@@ -1,6 +1,6 @@
 //! VHDX whose log is to be replayed, since the power was cut: what is read is what qemu-img reads, and they are used on.
 
-use crate::common::{Folder, Random, change, compare, content, open, same};
+use crate::common::{Folder, Random, change, content, open, same, use_on};
 use platter_device::{Device, Faults, Grain, MemoryDevice, Sectors, Survivors};
 use platter_images::fuzzing::{GrowingDevice, make_on, open_on};
 use platter_images::{Container, MakeOptions};
@@ -62,20 +62,9 @@ fn run(seed: u64, operations: u64) {
     assert!(fs::read(&path).unwrap() == image, "{what}: reading changes no file");
     folder.tool("qemu-img", &["check", "-q", "-r", "all", "-f", "vhdx", "theirs.vhdx"]);
     same(&model, &theirs(&folder, "theirs.vhdx"), &what);
-    let mut device = open(&path, false);
+    let device = open(&path, false);
     same(&content(&*device), &model, &what);
-    for _ in 0..operations {
-        match random.below(20) {
-            0 => {
-                drop(device);
-                device = open(&path, false);
-            }
-            1 => device.flush().unwrap(),
-            2..8 => change(&mut random, &*device, &mut model),
-            _ => compare(&mut random, &*device, &model, &what),
-        }
-    }
-    drop(device);
+    use_on(&mut random, device, &path, &mut model, operations, &what);
     assert!(!is_dirty(&fs::read(&path).unwrap()), "{what}: closed, it has no log");
     same(&content(&*open(&path, true)), &model, &what);
     same(&theirs(&folder, "disk.vhdx"), &model, &what);

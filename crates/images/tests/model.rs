@@ -1,6 +1,6 @@
 //! Random operations on images of every kind, against a copy in memory.
 
-use crate::common::{Folder, Random, change, compare, content, open, random_options, same};
+use crate::common::{Folder, Random, change, compare, content, open, random_options, same, use_on};
 use platter_images::{Container, MakeOptions, make};
 
 fn run(seed: u64, operations: u64) {
@@ -11,20 +11,9 @@ fn run(seed: u64, operations: u64) {
     let path = folder.path("disk");
     make(&path, &options).unwrap_or_else(|error| panic!("{what}: {error}"));
     let mut model = vec![0; options.size as usize];
-    let mut device = open(&path, false);
+    let device = open(&path, false);
     assert_eq!((device.len(), device.sectors().logical), (options.size, options.sector), "{what}");
-    for _ in 0..operations {
-        match random.below(20) {
-            0 => {
-                drop(device);
-                device = open(&path, false);
-            }
-            1 => device.flush().unwrap(),
-            2..8 => change(&mut random, &*device, &mut model),
-            _ => compare(&mut random, &*device, &model, &what),
-        }
-    }
-    drop(device);
+    use_on(&mut random, device, &path, &mut model, operations, &what);
     same(&content(&*open(&path, true)), &model, &what);
 }
 

@@ -1,6 +1,6 @@
 //! Random operations on raw images in several files, against a copy in memory.
 
-use crate::common::{Folder, Random, change, compare, content, open, same};
+use crate::common::{Folder, Random, content, open, same, use_on};
 use std::fs;
 
 fn run(seed: u64, operations: u64) {
@@ -19,20 +19,9 @@ fn run(seed: u64, operations: u64) {
     }
     let what = format!("seed {seed}, {count} parts of {part} bytes");
     let first = folder.path(&name(0));
-    let mut device = open(&first, false);
+    let device = open(&first, false);
     assert_eq!(device.len(), model.len() as u64, "{what}");
-    for _ in 0..operations {
-        match random.below(20) {
-            0 => {
-                drop(device);
-                device = open(&first, false);
-            }
-            1 => device.flush().unwrap(),
-            2..8 => change(&mut random, &*device, &mut model),
-            _ => compare(&mut random, &*device, &model, &what),
-        }
-    }
-    drop(device);
+    use_on(&mut random, device, &first, &mut model, operations, &what);
     same(&content(&*open(&first, true)), &model, &what);
     // The files, one after the other, are the disk.
     let files: Vec<Vec<u8>> =
