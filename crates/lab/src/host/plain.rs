@@ -32,7 +32,7 @@ impl Beneath {
         None
     }
 
-    /// Not known.
+    /// What the cache of the disk below a path does with writes, where the device tells it.
     pub(crate) fn write_cache(&self, path: &Path) -> Option<String> {
         platter_device::hardware(path)?.write_cache
     }
