@@ -153,7 +153,9 @@ impl Room {
         let prefix = scratch.folder("prefix")?;
         fs::copy(program, at.join(PROGRAM)).map_err(|error| format!("{}: {error}", program.display()))?;
         let server = if runner == QEMU { None } else { Some(wine::Server::start(&prefix)?) };
-        Ok(Room { runner, _server: server, scratch, at, prefix, linux: linux.to_path_buf() })
+        // It is called from the room's directory, where a relative path would lead elsewhere.
+        let linux = std::path::absolute(linux).map_err(|error| format!("{}: {error}", linux.display()))?;
+        Ok(Room { runner, _server: server, scratch, at, prefix, linux })
     }
 
     /// Runs the other program in the directory. What it prints goes to files: a process of Wine that outlasts the program has its
