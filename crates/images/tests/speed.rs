@@ -59,6 +59,13 @@ fn ratio_to_a_plain_file() {
                 }
             };
             ratios[0].push(one / two);
+            // Allocated, and in the order of the disk, as what is copied to it is.
+            for at in (0..SIZE).step_by(1 << 20) {
+                for device in [&*image_device, &plain_device as &dyn Device] {
+                    device.write_at(at, &vec![0x5A; 1 << 20]).unwrap();
+                }
+            }
+            [&*image_device, &plain_device as &dyn Device].map(|device| device.flush().unwrap());
             for (at, kind) in [(1, Kind::Write), (2, Kind::Read)] {
                 // Turns, so that both see the same neighbours.
                 let (mut one, mut two) = (0.0, 0.0);

@@ -16,6 +16,9 @@ use std::ops::Range;
 /// The entry of a block that is not there.
 const UNUSED: u32 = u32::MAX;
 const SECTOR: u64 = 512;
+/// Where the content of a new block begins, in bytes: on a page of a host's cache and a physical sector of most disks, as in the
+/// files that `Get-VHD` of Windows calls aligned. Its bitmap ends there. Blocks that others made may begin at any sector.
+const ALIGNMENT: u64 = 4096;
 
 /// An open dynamic or differencing VHD.
 pub(crate) struct VhdForm {
@@ -91,15 +94,18 @@ impl Form for VhdForm {
     fn extend(&self, file: &dyn Growing) -> Result<u64> {
         let mut is_last = self.is_last.lock();
         let end = if *is_last { file.len() - LENGTH } else { file.len() };
-        let at = end + self.bitmap();
+        let at = (end + self.bitmap()).next_multiple_of(ALIGNMENT);
         let needed = at + self.shape.block;
         if needed / SECTOR >= u64::from(UNUSED) {
             return Err(unusable(file.name(), "has no room for more blocks: a VHD ends at 2 TiB"));
         }
         file.grow(needed)?;
         *is_last = false;
-        // The bitmap takes at least the place that the footer had.
-        file.write_at(end, &vec![0xFF; self.bitmap() as usize])?;
+        // What is written takes at least the place that the footer had.
+        let mut before = vec![0; (at - end) as usize];
+        let unused = before.len() - self.bitmap() as usize;
+        before[unused..].fill(0xFF);
+        file.write_at(end, &before)?;
         Ok(at)
     }
 
