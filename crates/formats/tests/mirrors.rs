@@ -842,6 +842,7 @@ fn histories_that_ended_badly_end_well() {
         ("refs", 305_100_002_166),
         ("refs+integrity", 730_100_005_630),
         ("exfat", 730_100_014_317),
+        ("refs", 800_100_005_815),
     ];
     for (format, seed) in once {
         let (_, length) = FORMATS.into_iter().find(|(name, _)| *name == format).unwrap();

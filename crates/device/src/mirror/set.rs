@@ -352,11 +352,12 @@ impl MirrorSet {
             let bare = self.current().into_iter().filter(|copy| is_bare(copy) && doubt != MAYBE_LOST);
             doubts.extend(bare.map(|copy| (copy, doubt)));
         }
-        // A device that stands under the name of one that was being rebuilt may be the one that was used by itself.
-        if by_name().any(was_alone) {
-            let is_half =
+        // A device that stands under the name of one that was being rebuilt may be any that is not where its own record is,
+        // and hold what was written to it by itself, also where that no record says.
+        if by_name().any(|copy| !is_half(copy) && !is_proven(copy)) {
+            let is_left_out =
                 |copy: usize| matches!(&self.standings[copy], Standing::LeftOut(why) if why == BEING_REBUILT);
-            doubts.extend(by_name().filter(|&copy| is_half(copy)).map(|copy| (copy, MAYBE_ALONE)));
+            doubts.extend(by_name().filter(|&copy| is_left_out(copy)).map(|copy| (copy, MAYBE_HALF)));
         }
         for (copy, why) in doubts {
             self.standings[copy] = Standing::Diverged(why.to_string());
