@@ -65,7 +65,8 @@ fn ratio_to_a_plain_file() {
                     device.write_at(at, &vec![0x5A; 1 << 20]).unwrap();
                 }
             }
-            [&*image_device, &plain_device as &dyn Device].map(|device| device.flush().unwrap());
+            image_device.flush().unwrap();
+            plain_device.flush().unwrap();
             for (at, kind) in [(1, Kind::Write), (2, Kind::Read)] {
                 // Turns, so that both see the same neighbours.
                 let (mut one, mut two) = (0.0, 0.0);
