@@ -16,6 +16,8 @@ pub(crate) const REGION_OF_VISTA: u64 = 16 << 10;
 
 /// The state of a volume whose conversion is complete: \[BDE\], "FVE metadata block header version 2".
 pub(crate) const COMPLETE: u16 = 4;
+/// The state of one of which nothing is encrypted, though it has structures of BitLocker.
+pub(crate) const DECRYPTED: u16 = 1;
 
 /// One copy: \[BDE\], "FVE metadata block".
 #[derive(Clone, Debug)]
@@ -166,6 +168,11 @@ impl Metadata {
             }
         }
         Ok(metadata)
+    }
+
+    /// Whether no sector is encrypted, and none is to be.
+    pub(crate) fn is_decrypted(&self) -> bool {
+        self.states == [DECRYPTED; 2]
     }
 
     /// The bytes that each copy has for itself.

@@ -25,13 +25,13 @@ pub struct Encrypted {
 
 /// The key of the sectors of a volume. It is overwritten in memory when it is dropped.
 pub struct VolumeKey {
-    method: Method,
-    key: Zeroizing<Vec<u8>>,
+    /// `None` if no sector is encrypted.
+    sectors: Option<(Method, Zeroizing<Vec<u8>>)>,
 }
 
 impl fmt::Debug for VolumeKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "VolumeKey({:?}, ..)", self.method)
+        write!(f, "VolumeKey({:?}, ..)", self.sectors.as_ref().map(|(method, _)| method))
     }
 }
 
@@ -116,9 +116,19 @@ impl Encrypted {
         self.protectors().iter().any(|one| one.protection() == protection)
     }
 
+    /// Whether no sector is encrypted, and none is to be, though the volume has structures of BitLocker.
+    pub fn is_decrypted(&self) -> bool {
+        self.metadata.is_decrypted()
+    }
+
     /// Why the volume cannot be used as a whole yet, as the end of a sentence: Windows has not encrypted or decrypted all
     /// of it.
     pub fn conversion(&self) -> Option<String> {
+        if self.metadata.is_decrypted() {
+            return Some(
+                "nothing of it is encrypted, and Windows keeps structures of BitLocker on it".into(),
+            );
+        }
         if self.header.is_under_way {
             return Some("Windows encrypts it while it is in use, and has not come to the end".into());
         }
@@ -128,8 +138,11 @@ impl Encrypted {
         }
     }
 
-    /// The key of a volume whose protection is suspended; `None` if it is not.
+    /// The key of a volume whose protection is suspended, or of which nothing is encrypted; `None` if it takes a secret.
     pub fn clear_key(&self) -> Option<VolumeKey> {
+        if self.metadata.is_decrypted() {
+            return Some(VolumeKey { sectors: None });
+        }
         let suspended = self.protectors().iter().filter(|one| one.protection() == Protection::ClearKey);
         suspended.filter_map(|one| self.key_by(one, one.clear.as_ref()?).ok().flatten()).next()
     }
@@ -203,7 +216,7 @@ impl Encrypted {
                 opened.key.len()
             ));
         }
-        Ok(Some(VolumeKey { method, key: opened.key }))
+        Ok(Some(VolumeKey { sectors: Some((method, opened.key)) }))
     }
 
     /// Returns the volume in the encrypted one, which is on `device`. Where Windows has not completed the conversion, it is
@@ -211,10 +224,10 @@ impl Encrypted {
     ///
     /// # Errors
     /// [`Error::Unusable`](platter_device::Error::Unusable) if the volume's structures do not fit the device, or if Windows
-    /// encrypts it while it is in use and has not come to the end: which sectors are encrypted is then in structures of which
-    /// there is no description.
+    /// encrypts it while it is in use and has not come to the end: the part that it was at is in a log of which there is no
+    /// description.
     pub fn open(&self, device: Arc<dyn Device>, key: &VolumeKey) -> Result<EncryptedVolume> {
-        if self.header.is_under_way {
+        if self.header.is_under_way && !self.metadata.is_decrypted() {
             let why = "Windows encrypts this BitLocker volume while it is in use, and has not come to the end; it can be \
                        read when Windows has";
             return Err(unusable(&self.name, why));
@@ -222,8 +235,13 @@ impl Encrypted {
         let sector = self.header.sector;
         let size = device.len() / u64::from(sector) * u64::from(sector);
         let regions = Regions::new(&self.name, &self.header, &self.metadata, size)?;
-        let Some(cipher) = SectorCipher::new(key.method, &key.key, sector as usize) else {
-            return Err(unusable(&self.name, "the key of its sectors has a wrong length"));
+        let cipher = match &key.sectors {
+            Some((method, key)) => match SectorCipher::new(*method, key, sector as usize) {
+                None => return Err(unusable(&self.name, "the key of its sectors has a wrong length")),
+                cipher => cipher,
+            },
+            None if self.metadata.is_decrypted() => None,
+            None => return Err(unusable(&self.name, "the key is that of a volume that is not encrypted")),
         };
         let of_ntfs = (self.header.layout == Layout::Vista).then_some(self.metadata.first_at);
         let conversion = self.conversion();

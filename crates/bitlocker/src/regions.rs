@@ -76,6 +76,7 @@ impl Regions {
         }
         // Without a length of its own, all is encrypted.
         let encrypted = match metadata.encrypted {
+            _ if metadata.is_decrypted() => 0,
             0 => size,
             some => (some / sector * sector).min(size),
         };

@@ -176,6 +176,40 @@ fn volumes_of_windows_have_what_another_project_reads() {
     }
 }
 
+/// The sum is that of what dissect.fve reads. It has zeroes where Windows keeps structures for a conversion while the volume is in
+/// use, which are read here as they are.
+#[test]
+fn a_volume_of_which_nothing_is_encrypted_needs_no_key() {
+    /// The first sector of each place and the number of its sectors: two of one sector, and six with a map and a log.
+    const CONVERSION: [(u64, u64); 14] = [
+        (69_776, 1),
+        (69_784, 3),
+        (69_792, 1030),
+        (77_016, 3),
+        (77_024, 1030),
+        (84_656, 3),
+        (84_664, 1030),
+        (92_032, 1),
+        (92_040, 3),
+        (92_048, 1030),
+        (99_672, 3),
+        (99_680, 1030),
+        (107_056, 3),
+        (107_064, 1030),
+    ];
+    let (device, encrypted, length) = Specimens::new("decrypted").opened("decrypted");
+    let key = encrypted.clear_key().expect("it takes no secret");
+    let volume = encrypted.open(device, &key).unwrap();
+    assert!(volume.read_only() && volume.why_read_only().unwrap().contains("nothing of it is encrypted"));
+    let mut content = vec![0; length as usize];
+    volume.read_at(0, &mut content).unwrap();
+    for (first, count) in CONVERSION {
+        content[first as usize * 512..][..count as usize * 512].fill(0);
+    }
+    let content = MemoryDevice::from_image(&content, Sectors::SMALL);
+    assert_eq!(sha256(&content, length), "b3f17a20397b06aa2030da90398cb5e02b5138e96bfe63316c0f863a66282b82");
+}
+
 /// Of Windows 10 nothing says which sectors of a conversion that is not complete are encrypted.
 #[test]
 fn a_volume_that_windows_was_encrypting_is_refused() {

@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// The places of BitLocker's own structures read as zeroes and are never written to.
 pub struct EncryptedVolume {
     pub(crate) below: Arc<dyn Device>,
-    cipher: SectorCipher,
+    /// `None` if no sector is encrypted.
+    cipher: Option<SectorCipher>,
     regions: Regions,
     sectors: Sectors,
     length: u64,
@@ -40,7 +41,7 @@ const MOST_AT_ONCE: usize = 1 << 20;
 impl EncryptedVolume {
     pub(crate) fn new(
         below: Arc<dyn Device>,
-        cipher: SectorCipher,
+        cipher: Option<SectorCipher>,
         regions: Regions,
         sector: u32,
         of_ntfs: Option<u64>,
@@ -83,10 +84,14 @@ impl EncryptedVolume {
         }
     }
 
+    fn cipher(&self) -> &SectorCipher {
+        self.cipher.as_ref().expect("a volume with encrypted sectors is opened with their key")
+    }
+
     /// Makes of what was read what the volume has.
     pub(crate) fn decode(&self, lies: Lies, bytes: &mut [u8]) {
         match (lies, self.first) {
-            (Lies::Encrypted(at), _) => self.cipher.decrypt(at, bytes),
+            (Lies::Encrypted(at), _) => self.cipher().decrypt(at, bytes),
             (Lies::First, Some(first)) => {
                 bytes[3..11].copy_from_slice(&OF_NTFS);
                 bytes[CLUSTER_AT..CLUSTER_AT + 8].copy_from_slice(&first.of_ntfs.to_le_bytes());
@@ -98,7 +103,7 @@ impl EncryptedVolume {
     /// Makes of what the volume is to have what is written below.
     pub(crate) fn encode(&self, lies: Lies, bytes: &mut [u8]) {
         match (lies, self.first) {
-            (Lies::Encrypted(at), _) => self.cipher.encrypt(at, bytes),
+            (Lies::Encrypted(at), _) => self.cipher().encrypt(at, bytes),
             (Lies::First, Some(first)) => {
                 bytes[3..11].copy_from_slice(&SIGNATURE);
                 bytes[CLUSTER_AT..CLUSTER_AT + 8].copy_from_slice(&first.of_bitlocker.to_le_bytes());

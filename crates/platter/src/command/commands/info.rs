@@ -366,7 +366,10 @@ fn of(encrypted: &Encrypted) -> Locked {
     let protectors = encrypted.protectors().iter();
     Locked {
         layout: encrypted.layout().to_string(),
-        method: encrypted.method().map(|method| method.to_string()),
+        method: match encrypted.method() {
+            Some(method) => Some(method.to_string()),
+            None => encrypted.is_decrypted().then(|| "none".to_string()),
+        },
         identifier: encrypted.id().to_string(),
         description: encrypted.description().to_string(),
         protectors: protectors.map(|one| (one.protection().to_string(), one.id().to_string())).collect(),
@@ -415,8 +418,10 @@ fn print_locked(output: &mut Output, locked: &Locked, indent: &str) -> Result<()
         ("layout", layout.clone()),
         ("method", method.clone().unwrap_or_else(|| "not known here".into())),
         ("identifier", identifier.clone()),
-        ("encrypted as", printable(description)),
     ];
+    if !description.is_empty() {
+        facts.push(("encrypted as", printable(description)));
+    }
     facts.extend(protectors.iter().map(|(kind, id)| ("protected by", format!("{kind} {id}"))));
     facts.extend(conversion.iter().map(|why| ("conversion", why.clone())));
     output.facts(indent, facts.iter().map(|(name, value)| (*name, value.as_str())))?;
