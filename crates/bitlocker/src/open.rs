@@ -236,10 +236,11 @@ impl Encrypted {
         let size = device.len() / u64::from(sector) * u64::from(sector);
         let regions = Regions::new(&self.name, &self.header, &self.metadata, size)?;
         let cipher = match &key.sectors {
-            Some((method, key)) => match SectorCipher::new(*method, key, sector as usize) {
-                None => return Err(unusable(&self.name, "the key of its sectors has a wrong length")),
-                cipher => cipher,
-            },
+            Some((method, key)) => {
+                let cipher = SectorCipher::new(*method, key, sector as usize);
+                let wrong = || unusable(&self.name, "the key of its sectors has a wrong length");
+                Some(cipher.ok_or_else(wrong)?)
+            }
             None if self.metadata.is_decrypted() => None,
             None => return Err(unusable(&self.name, "the key is that of a volume that is not encrypted")),
         };
