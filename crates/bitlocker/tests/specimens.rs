@@ -210,7 +210,7 @@ fn a_volume_of_which_nothing_is_encrypted_needs_no_key() {
     assert_eq!(sha256(&content, length), "b3f17a20397b06aa2030da90398cb5e02b5138e96bfe63316c0f863a66282b82");
 }
 
-/// Of Windows 10 nothing says which sectors of a conversion that is not complete are encrypted.
+/// The part that Windows 10 was at when it did not complete a conversion is in a log of which there is no description.
 #[test]
 fn a_volume_that_windows_was_encrypting_is_refused() {
     let (device, encrypted, _) = Specimens::new("eow").opened("eow_partial");

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 /// The volume in an encrypted one, as a device: every transfer is encrypted or decrypted sector by sector, each in its place.
 ///
-/// The places of BitLocker's own structures read as zeroes and are never written to.
+/// The places of BitLocker's own structures read as zeroes and are never written to, apart from those of a conversion of Windows 10:
+/// these are read as they are, on volumes that are not written to at all.
 pub struct EncryptedVolume {
     pub(crate) below: Arc<dyn Device>,
     /// `None` if no sector is encrypted.
